@@ -1,0 +1,20 @@
+# Warnings, sanitizers and the promise of IEEE arithmetic, for every target of the project.
+add_compile_options(-Wall -Wextra -Wshadow -Wno-psabi)
+if(HAYPILE_WERROR)
+  add_compile_options(-Werror)
+endif()
+# Contraction would make scalar and vector paths round differently from compiler to compiler.
+add_compile_options(-ffp-contract=off -fno-omit-frame-pointer)
+if(HAYPILE_SANITIZE)
+  add_compile_options(-fsanitize=${HAYPILE_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${HAYPILE_SANITIZE})
+endif()
+if(HAYPILE_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+include_directories(${PROJECT_SOURCE_DIR}/src)
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
