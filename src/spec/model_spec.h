@@ -51,8 +51,6 @@ struct ModelSpec {
   bool tied_output = false;
   bool qkv_bias = false;           // qwen2
   bool qk_norm = false;            // qwen3, gemma3
-  bool norm_adds_one = false;      // norm weights are stored as w-1 (gemma3 in Hugging Face folders, not in GGUF)
-  bool qk_interleaved_rope = false;  // GGUF llama family: Q and K rows are permuted for interleaved pairs
   float embedding_scale = 1.0f;    // sqrt(H) for gemma3
   RopeSpec rope;
   RopeSpec local_rope;             // gemma3 sliding layers
