@@ -4,10 +4,11 @@
 #   x_test.cc   -> one test program NAME_test, registered with CTest case by case
 #   x_bench.cc  -> one benchmark program NAME_bench
 #   x_fuzz.cc   -> a libFuzzer program x_fuzz each (with HAYPILE_FUZZ)
-#   x_avx2.cc, x_avx512.cc -> library sources that alone get the instruction-set flags (x86-64 only)
+#   x_avx2.cc, x_avx512.cc, x_avx2_test.cc -> the only sources with instruction-set flags (x86-64 only)
 # DEPS are the modules this one may include; tools/check_layers.py reads them from this call.
 set(HAYPILE_AVX2_FLAGS -mavx2 -mfma -mf16c)
-set(HAYPILE_AVX512_FLAGS -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
+set(HAYPILE_AVX512_FLAGS -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
+    -Wno-maybe-uninitialized)  # GCC 12 warns about its own intrinsics
 
 function(haypile_module NAME)
   cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
@@ -24,8 +25,8 @@ function(haypile_module NAME)
   foreach(dep IN LISTS ARG_DEPS)
     list(APPEND deps haypile::${dep})
   endforeach()
-  foreach(source IN LISTS sources)
-    if(source MATCHES "_avx2\\.cc$")
+  foreach(source IN LISTS sources tests)
+    if(source MATCHES "_avx2(_test)?\\.cc$")
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${HAYPILE_AVX2_FLAGS}")
     elseif(source MATCHES "_avx512\\.cc$")
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${HAYPILE_AVX512_FLAGS}")

@@ -20,11 +20,12 @@ struct KvScales {
 
 struct KvCacheConfig {
   KvGeometry geometry;
-  int page_tokens = 16;        // a multiple of 16
-  int64_t budget_bytes = 0;    // exactly one of budget_bytes and pool_tokens is positive
+  int page_tokens = 16;      // a multiple of 16
+  int64_t budget_bytes = 0;  // exactly one of budget_bytes and pool_tokens is positive
   int64_t pool_tokens = 0;
-  int64_t max_model_len = 0;   // longest sequence to plan the split between full and sliding layers for
-  int chunk_tokens = 512;      // most tokens of one sequence written in one forward pass
+  int64_t max_model_len = 0;  // longest sequence to plan the split between full and sliding layers for
+  int chunk_tokens = 512;     // most tokens of one sequence written in one forward pass
+  int64_t sequences = 1;      // with pool_tokens: sequences whose sliding windows must fit at once
   KvScales scales;
 };
 
@@ -33,7 +34,7 @@ struct KvCacheConfig {
 struct KvPoolPlan {
   int64_t page_tokens = 0;
   int64_t full_pages = 0, sliding_pages = 0;
-  int64_t full_page_bytes = 0, sliding_page_bytes = 0;  // summed over the layers of the kind
+  int64_t full_page_bytes = 0, sliding_page_bytes = 0;                // summed over the layers of the kind
   int64_t full_pages_per_request = 0, sliding_pages_per_request = 0;  // for one request of max_model_len
 
   int64_t TotalBytes() const { return full_pages * full_page_bytes + sliding_pages * sliding_page_bytes; }
@@ -51,6 +52,7 @@ using SequenceId = int32_t;
 class KvCache {
  public:
   static Result<std::unique_ptr<KvCache>> Create(KvCacheConfig config);
+  ~KvCache();
 
   const KvPoolPlan& plan() const { return plan_; }
   const KvCacheConfig& config() const { return config_; }
@@ -73,16 +75,12 @@ class KvCache {
   int64_t pages_held(SequenceId id, bool sliding) const;
 
  private:
-  KvCache() = default;
-  struct Group;
-  struct Sequence;
+  KvCache();
+  struct State;
   KvCacheConfig config_;
   KvPoolPlan plan_;
   std::vector<AlignedBuffer> layer_pages_;
-  std::unique_ptr<struct KvCacheState> state_;
-
- public:
-  ~KvCache();
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace haypile

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "base/thread_pool.h"
+#include "kernels/attention/attention_span.h"
 #include "kernels/attention/paged_kv_view.h"
 
 namespace haypile {
@@ -28,7 +29,8 @@ struct AttentionArgs {
   float* output = nullptr;
   int query_heads = 0;
   float query_scale = 1.0f;
-  int window = 0;  // 0: full attention
+  int window = 0;                      // 0: full attention
+  AttendSpanFn span_kernel = nullptr;  // null: the active level's; tests name another
 };
 
 void PagedAttention(const AttentionArgs& args, ThreadPool& pool);

@@ -1,0 +1,228 @@
+#include "kernels/attention/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "base/check.h"
+#include "kernels/attention/attention_span.h"
+
+namespace haypile {
+namespace {
+
+constexpr float kLog2E = 1.4426950408889634f;
+// Tokens of one split of a long sequence: a fixed number, so that results do not depend on the number of threads.
+constexpr int64_t kSplitTokens = 1024;
+
+// One piece of work: the rows of some query tokens of one sequence and KV head over tokens [begin, end).
+struct WorkItem {
+  const AttentionSequence* sequence;
+  int kv_head;
+  int first_query, query_tokens;
+  int64_t begin, end;
+  int64_t state;  // index of the partial state, or -1 when the item is a whole row block by itself
+};
+
+// A worker's scratch, allocated once a thread.
+struct Workspace {
+  Workspace() : memory(AlignedBuffer::Allocate(sizeof(float) * kFloats).value()) {}
+  static constexpr int64_t kQueries = int64_t{kMaxSpanRows} * kMaxSpanHeadDim;
+  static constexpr int64_t kScores = int64_t{kMaxSpanRows} * kPrefillBlockTokens;
+  static constexpr int64_t kDecoded = int64_t{kPrefillBlockTokens} * kMaxSpanHeadDim;
+  static constexpr int64_t kFloats = 2 * kQueries + kScores + kDecoded;
+  float* queries() { return memory.as<float>(); }
+  float* weighted() { return queries() + kQueries; }
+  float* scores() { return weighted() + kQueries; }
+  float* decoded() { return scores() + kScores; }
+  AlignedBuffer memory;
+  float row_max[kMaxSpanRows], row_sum[kMaxSpanRows];
+  int64_t row_begin[kMaxSpanRows], row_end[kMaxSpanRows];
+};
+
+// Partial states of the splits of decode rows, merged afterwards: [state][rows] and [state][rows][head_dim].
+struct PartialStates {
+  std::vector<float> row_max, row_sum, weighted;
+};
+
+int64_t FirstVisible(int64_t position, int window) {
+  return window > 0 ? std::max<int64_t>(0, position - window + 1) : 0;
+}
+
+class Batch {
+ public:
+  Batch(const AttentionArgs& args, ThreadPool& pool)
+      : args_(args),
+        pool_(pool),
+        group_(args.query_heads / args.kv.kv_heads),
+        attend_(args.span_kernel ? args.span_kernel : AttendSpanFor(ActiveIsa())) {
+    HAYPILE_CHECK_EQ(args.query_heads % args.kv.kv_heads, 0);
+    HAYPILE_CHECK_LE(group_, kMaxSpanRows);
+    HAYPILE_CHECK_LE(args.kv.head_dim, kMaxSpanHeadDim);
+    HAYPILE_CHECK_EQ(args.kv.page_tokens % kTileTokens, 0);
+  }
+
+  void Run() {
+    PlanWork();
+    const int64_t head_dim = args_.kv.head_dim;
+    states_.row_max.resize(state_count_ * group_);
+    states_.row_sum.resize(state_count_ * group_);
+    states_.weighted.resize(state_count_ * group_ * head_dim);
+    pool_.ParallelFor(items_.size(), [this](size_t i, int) { RunItem(items_[i]); });
+    pool_.ParallelFor(merges_.size(), [this](size_t i, int) { Merge(merges_[i]); });
+  }
+
+ private:
+  // Splits [first, last] of one decode token's states.
+  struct MergeItem {
+    const AttentionSequence* sequence;
+    int kv_head;
+    int64_t first_state, state_count;
+  };
+
+  void PlanWork() {
+    for (const AttentionSequence& sequence : args_.sequences) {
+      for (int head = 0; head < args_.kv.kv_heads; ++head) {
+        if (sequence.query_tokens == 1) {
+          PlanDecode(sequence, head);
+        } else {
+          PlanPrefill(sequence, head);
+        }
+      }
+    }
+  }
+
+  void PlanDecode(const AttentionSequence& sequence, int head) {
+    const int64_t end = sequence.first_position + 1;
+    const int64_t begin = FirstVisible(sequence.first_position, args_.window);
+    MergeItem merge{&sequence, head, state_count_, 0};
+    for (int64_t t = begin / kSplitTokens * kSplitTokens; t < end; t += kSplitTokens) {
+      items_.push_back({&sequence, head, 0, 1, std::max(t, begin), std::min(t + kSplitTokens, end), state_count_++});
+      ++merge.state_count;
+    }
+    merges_.push_back(merge);
+  }
+
+  void PlanPrefill(const AttentionSequence& sequence, int head) {
+    const int block = std::max(1, kMaxSpanRows / group_);
+    // Last blocks first: they see most keys, and long items first balance better.
+    for (int first = (sequence.query_tokens - 1) / block * block; first >= 0; first -= block) {
+      const int count = std::min(block, sequence.query_tokens - first);
+      const int64_t first_position = sequence.first_position + first;
+      items_.push_back(
+          {&sequence, head, first, count, FirstVisible(first_position, args_.window), first_position + count, -1});
+    }
+  }
+
+  const float* QueryRow(const AttentionSequence& sequence, int query, int kv_head, int in_group) const {
+    const int64_t row = (sequence.first_row + query) * args_.query_heads + kv_head * group_ + in_group;
+    return args_.queries + row * args_.kv.head_dim;
+  }
+  float* OutputRow(const AttentionSequence& sequence, int query, int kv_head, int in_group) const {
+    const int64_t row = (sequence.first_row + query) * args_.query_heads + kv_head * group_ + in_group;
+    return args_.output + row * args_.kv.head_dim;
+  }
+
+  void RunItem(const WorkItem& item) {
+    static thread_local Workspace workspace;
+    const int head_dim = args_.kv.head_dim;
+    const int rows = item.query_tokens * group_;
+    const float k_scale = args_.kv.k_global_scale ? args_.kv.k_global_scale[item.kv_head] : 1.0f;
+    const float factor = args_.query_scale * k_scale * kLog2E;
+    const bool partial = item.state >= 0;
+    AttentionSpan span;
+    span.kv = &args_.kv;
+    span.page_table = item.sequence->page_table;
+    span.kv_head = item.kv_head;
+    span.rows = rows;
+    span.begin = item.begin;
+    span.end = item.end;
+    span.queries = workspace.queries();
+    span.row_begin = workspace.row_begin;
+    span.row_end = workspace.row_end;
+    span.row_max = partial ? &states_.row_max[item.state * group_] : workspace.row_max;
+    span.row_sum = partial ? &states_.row_sum[item.state * group_] : workspace.row_sum;
+    span.weighted = partial ? &states_.weighted[item.state * group_ * head_dim] : workspace.weighted();
+    span.scores = workspace.scores();
+    span.decoded = workspace.decoded();
+    for (int row = 0; row < rows; ++row) {
+      const int query = item.first_query + row / group_;
+      const int64_t position = item.sequence->first_position + query;
+      workspace.row_begin[row] = FirstVisible(position, args_.window);
+      workspace.row_end[row] = position + 1;
+      span.row_max[row] = -std::numeric_limits<float>::infinity();
+      span.row_sum[row] = 0;
+      const float* query_row = QueryRow(*item.sequence, query, item.kv_head, row % group_);
+      float* scaled = workspace.queries() + int64_t{row} * head_dim;
+      for (int d = 0; d < head_dim; ++d) scaled[d] = query_row[d] * factor;
+    }
+    std::fill(span.weighted, span.weighted + int64_t{rows} * head_dim, 0.0f);
+    attend_(span);
+    if (partial) return;
+    for (int row = 0; row < rows; ++row) {
+      Finish(*item.sequence, item.first_query + row / group_, item.kv_head, row % group_, span.row_sum[row],
+             span.weighted + int64_t{row} * head_dim);
+    }
+  }
+
+  void Finish(const AttentionSequence& sequence, int query, int kv_head, int in_group, float sum,
+              const float* weighted) const {
+    const float v_scale = args_.kv.v_global_scale ? args_.kv.v_global_scale[kv_head] : 1.0f;
+    const float factor = v_scale / sum;
+    float* output = OutputRow(sequence, query, kv_head, in_group);
+    for (int d = 0; d < args_.kv.head_dim; ++d) output[d] = weighted[d] * factor;
+  }
+
+  // Merges the splits of a decode token: states (m, l, o) join as softmax over the union of their keys.
+  void Merge(const MergeItem& merge) {
+    const int head_dim = args_.kv.head_dim;
+    for (int g = 0; g < group_; ++g) {
+      float max = -std::numeric_limits<float>::infinity();
+      for (int64_t s = 0; s < merge.state_count; ++s) {
+        max = std::max(max, states_.row_max[(merge.first_state + s) * group_ + g]);
+      }
+      float sum = 0;
+      float* total = &states_.weighted[(merge.first_state * group_ + g) * head_dim];
+      for (int64_t s = 0; s < merge.state_count; ++s) {
+        const int64_t state = (merge.first_state + s) * group_ + g;
+        // A split that saw only NaN scores keeps max = -inf; its NaN sum must still spoil the result, as it should.
+        const float row_max = states_.row_max[state];
+        const float keep = std::isinf(row_max) && row_max < 0 ? 1.0f : std::exp2(row_max - max);
+        sum += states_.row_sum[state] * keep;
+        const float* part = &states_.weighted[state * head_dim];
+        for (int d = 0; d < head_dim; ++d) total[d] = s == 0 ? part[d] * keep : total[d] + part[d] * keep;
+      }
+      Finish(*merge.sequence, 0, merge.kv_head, g, sum, total);
+    }
+  }
+
+  const AttentionArgs& args_;
+  ThreadPool& pool_;
+  const int group_;
+  const AttendSpanFn attend_;
+  std::vector<WorkItem> items_;
+  std::vector<MergeItem> merges_;
+  int64_t state_count_ = 0;
+  PartialStates states_;
+};
+
+}  // namespace
+
+AttendSpanFn AttendSpanFor(Isa isa) {
+  switch (isa) {
+#if defined(__x86_64__)
+    case Isa::kAvx2:
+      return AttendSpanAvx2;
+    case Isa::kAvx512:
+      return AttendSpanAvx512;
+#endif
+    default:
+      return AttendSpanScalar;
+  }
+}
+
+void PagedAttention(const AttentionArgs& args, ThreadPool& pool) { Batch(args, pool).Run(); }
+
+}  // namespace haypile

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/attention/paged_kv_view.h"
+#include "kernels/isa/isa.h"
+
+namespace haypile {
+
+// Most rows (query tokens times heads of one group) that one span call takes, and widest head.
+inline constexpr int kMaxSpanRows = 64;
+inline constexpr int kMaxSpanHeadDim = 512;
+// Tokens whose scores are held at once: few rows take long blocks, many rows short ones that stay in cache.
+inline constexpr int kDecodeBlockTokens = 256;
+inline constexpr int kPrefillBlockTokens = 64;
+// Up to this many rows elements are decoded straight into the products; above, a tile is decoded once for all rows.
+inline constexpr int kFusedRows = 4;
+
+// The state of online softmax for `rows` query rows that share one KV head, and the span of tokens to add to it.
+// Scores are in units of log2: queries come multiplied by query_scale * k_global_scale * log2(e).
+struct AttentionSpan {
+  const PagedKvView* kv = nullptr;
+  const int32_t* page_table = nullptr;
+  int kv_head = 0;
+  int rows = 0;
+  int64_t begin = 0, end = 0;          // tokens
+  const float* queries = nullptr;      // [rows][head_dim]
+  const int64_t* row_begin = nullptr;  // row r sees tokens row_begin[r] .. row_end[r]-1 of the span
+  const int64_t* row_end = nullptr;
+  float* row_max = nullptr;   // [rows], -inf at the start
+  float* row_sum = nullptr;   // [rows], sum of exp2(score - row_max)
+  float* weighted = nullptr;  // [rows][head_dim], sum of exp2(score - row_max) * V without V's global scale
+  float* scores = nullptr;    // scratch: kMaxSpanRows * kPrefillBlockTokens >= kFusedRows * kDecodeBlockTokens
+  float* decoded = nullptr;   // scratch: kPrefillBlockTokens * head_dim, 64-byte aligned
+};
+
+using AttendSpanFn = void (*)(const AttentionSpan&);
+
+// One kernel a level; the scalar one is the reference, written from the formats' definition.
+void AttendSpanScalar(const AttentionSpan& span);
+void AttendSpanAvx2(const AttentionSpan& span);
+void AttendSpanAvx512(const AttentionSpan& span);
+AttendSpanFn AttendSpanFor(Isa isa);
+
+// Start of the tile that holds `token`, which is a multiple of kTileTokens.
+inline const uint8_t* TileAt(const PagedKvView& kv, const int32_t* page_table, int64_t token) {
+  return kv.pages + page_table[token / kv.page_tokens] * kv.page_bytes +
+         token % kv.page_tokens / kTileTokens * kv.layout.tile_bytes;
+}
+
+}  // namespace haypile

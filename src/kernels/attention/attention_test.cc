@@ -1,0 +1,224 @@
+#include "kernels/attention/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+
+#include "kernels/attention/attention_case.h"
+#include "kernels/attention/attention_wide_test.h"
+
+namespace haypile {
+namespace {
+
+struct Level {
+  std::string name;
+  AttendSpanFn kernel;
+};
+
+// Every level this processor runs, and the 512-bit algorithm emulated where it has AVX2 only.
+std::vector<Level> Levels() {
+  std::vector<Level> levels;
+  for (int i = 0; i <= static_cast<int>(HighestIsa()); ++i) {
+    const Isa isa = static_cast<Isa>(i);
+    levels.push_back({std::string(IsaName(isa)), AttendSpanFor(isa)});
+  }
+  if (HighestIsa() >= Isa::kAvx2) levels.push_back({"avx512 emulated", AttendSpanEmulated512});
+  return levels;
+}
+
+// A score is a sum of D products, each rounded once: with unit inputs its error is about sqrt(D) * 2^-24 * |score|
+// terms, below 2^-18 at D = 256 for scores up to 8 or so. exp2 adds 2^-22, the weighted sum of T values about
+// sqrt(T) * 2^-24. Together below 3e-5 of the largest value; a wrong element, scale or mask is off by 1e-2 or more.
+constexpr double kTolerance = 3e-5;
+
+void ExpectMatches(AttentionProblem& problem, const std::vector<double>& reference, const Level& level, int threads,
+                   const std::string& what) {
+  ThreadPool pool(threads);
+  std::vector<float> output(problem.OutputSize(), -7.0f);
+  AttentionArgs args = problem.Args(output.data());
+  args.span_kernel = level.kernel;
+  PagedAttention(args, pool);
+  double worst = 0;
+  for (size_t i = 0; i < output.size(); ++i) {
+    const double error = std::abs(output[i] - reference[i]);
+    worst = std::isnan(error) ? INFINITY : std::max(worst, error);
+  }
+  EXPECT_LE(worst, kTolerance * problem.ValueScale()) << level.name << ", " << what;
+}
+
+void CheckAllLevels(const AttentionCase& shape, const std::string& what) {
+  AttentionProblem problem(shape);
+  const std::vector<double> reference = problem.Reference();
+  for (const Level& level : Levels()) ExpectMatches(problem, reference, level, 2, what);
+}
+
+TEST(PagedAttention, EveryFormatEveryHeadDimDecodeAndPrefill) {
+  for (const auto& info : AllKvFormats()) {
+    for (const int head_dim : {64, 80, 96, 128, 256}) {
+      if (!FitsHeadDim(info, head_dim)) continue;
+      AttentionCase shape;
+      shape.k_format = shape.v_format = info.format;
+      shape.head_dim = head_dim;
+      shape.group = 3;
+      shape.context = {0, 16, 37, 300, 5};
+      shape.queries = {1, 1, 1, 1, 40};
+      shape.k_scale = 0.5f;
+      shape.v_scale = 0.25f;
+      CheckAllLevels(shape, std::string(info.name) + " D=" + std::to_string(head_dim));
+    }
+  }
+}
+
+TEST(PagedAttention, EveryPairOfFormats) {
+  for (const auto& k : AllKvFormats()) {
+    for (const auto& v : AllKvFormats()) {
+      AttentionCase shape;
+      shape.k_format = k.format;
+      shape.v_format = v.format;
+      shape.kv_heads = 1;
+      shape.group = 2;
+      shape.context = {33, 17};
+      shape.queries = {1, 9};
+      CheckAllLevels(shape, std::string(k.name) + "/" + std::string(v.name));
+    }
+  }
+}
+
+TEST(PagedAttention, EveryGroupSize) {
+  for (int group = 1; group <= 16; ++group) {
+    for (const KvFormat format : {KvFormat::kBf16, KvFormat::kFp8E4m3, KvFormat::kNvfp4, KvFormat::kQ8_0}) {
+      AttentionCase shape;
+      shape.k_format = shape.v_format = format;
+      shape.group = group;
+      shape.kv_heads = 1;
+      shape.context = {70, 3};
+      shape.queries = {1, 20};
+      CheckAllLevels(shape, "group " + std::to_string(group));
+    }
+  }
+}
+
+TEST(PagedAttention, LongSequencesSplitAndMerge) {
+  AttentionCase shape;
+  shape.k_format = KvFormat::kFp8E4m3;
+  shape.v_format = KvFormat::kNvfp4;
+  shape.kv_heads = 1;
+  shape.context = {1022, 1023, 1024, 2500};
+  shape.queries = {1, 1, 1, 1};
+  CheckAllLevels(shape, "splits");
+}
+
+TEST(PagedAttention, WindowsAndPageSizes) {
+  for (const int page_tokens : {16, 32, 64}) {
+    for (const int window : {1, 15, 16, 17, 100, 5000}) {
+      AttentionCase shape;
+      shape.k_format = KvFormat::kBf16;
+      shape.v_format = KvFormat::kFp8E5m2;
+      shape.page_tokens = page_tokens;
+      shape.window = window;
+      shape.kv_heads = 1;
+      shape.group = 4;
+      shape.context = {200, 61, 0};
+      shape.queries = {1, 33, 70};
+      CheckAllLevels(shape, "window " + std::to_string(window) + " page " + std::to_string(page_tokens));
+    }
+  }
+}
+
+TEST(PagedAttention, LargeScoresStayExact) {
+  AttentionCase shape;
+  shape.context = {500};
+  shape.queries = {1};
+  shape.score_std = 20.0f;  // one key takes nearly all the weight; errors of scores grow with their size
+  AttentionProblem problem(shape);
+  const std::vector<double> reference = problem.Reference();
+  for (const Level& level : Levels()) {
+    ThreadPool pool(1);
+    std::vector<float> output(problem.OutputSize());
+    AttentionArgs args = problem.Args(output.data());
+    args.span_kernel = level.kernel;
+    PagedAttention(args, pool);
+    for (size_t i = 0; i < output.size(); ++i) EXPECT_NEAR(output[i], reference[i], 1e-3) << level.name;
+  }
+}
+
+TEST(PagedAttention, ThreadsDoNotChangeABit) {
+  AttentionCase shape;
+  shape.k_format = shape.v_format = KvFormat::kNvfp4;
+  shape.group = 3;
+  shape.context = {3000, 100, 7};
+  shape.queries = {1, 30, 1};
+  AttentionProblem problem(shape);
+  for (const Level& level : Levels()) {
+    std::vector<std::vector<float>> outputs;
+    for (const int threads : {1, 2, 5}) {
+      ThreadPool pool(threads);
+      outputs.emplace_back(problem.OutputSize());
+      AttentionArgs args = problem.Args(outputs.back().data());
+      args.span_kernel = level.kernel;
+      PagedAttention(args, pool);
+    }
+    EXPECT_EQ(0, std::memcmp(outputs[0].data(), outputs[1].data(), outputs[0].size() * 4)) << level.name;
+    EXPECT_EQ(0, std::memcmp(outputs[0].data(), outputs[2].data(), outputs[0].size() * 4)) << level.name;
+  }
+}
+
+// Every code of every 8- and 4-bit element must decode as the row codec says: one token, its V read back as the output.
+TEST(PagedAttention, EveryCodeDecodesExactly) {
+  for (const auto& info : AllKvFormats()) {
+    if (info.element_bits == 16) continue;
+    AttentionCase shape;
+    shape.v_format = info.format;
+    shape.kv_heads = 1;
+    shape.head_dim = 256;
+    shape.context = {0};
+    shape.queries = {1};
+    AttentionProblem problem(shape);
+    const TileLayout layout = MakeTileLayout(shape.k_format, shape.v_format, 1, 256);
+    for (int code = 0; code < (1 << info.element_bits); ++code) {
+      for (int page = 0; page < 2; ++page) {
+        uint8_t* tile = problem.pages() + page * layout.tile_bytes;
+        std::memset(tile + layout.v_data_offset, info.element_bits == 4 ? code * 17 : code,
+                    static_cast<size_t>(layout.data_head_stride - layout.v_data_offset));
+        const uint32_t one = info.block_scale == BlockScale::kFp32   ? 0x3f800000
+                             : info.block_scale == BlockScale::kFp16 ? 0x3c00
+                             : info.block_scale == BlockScale::kE8m0 ? 127
+                                                                     : 0x38;
+        for (int i = 0; i < BlockScalesPerHead(info, 256); ++i) {
+          std::memcpy(tile + layout.v_scale_offset + ScaleByte(info.block_scale_bytes, 0, i), &one,
+                      info.block_scale_bytes);
+        }
+      }
+      const float expected = ElementValue(info.format, static_cast<uint16_t>(code));
+      for (const Level& level : Levels()) {
+        ThreadPool pool(1);
+        std::vector<float> output(256);
+        AttentionArgs args = problem.Args(output.data());
+        args.span_kernel = level.kernel;
+        PagedAttention(args, pool);
+        for (const float value : output) {
+          if (std::isnan(expected)) {
+            ASSERT_TRUE(std::isnan(value)) << info.name << " code " << code << " " << level.name;
+          } else {
+            ASSERT_EQ(value, expected) << info.name << " code " << code << " " << level.name;
+          }
+        }
+      }
+    }
+  }
+}
+
+// A weight of 1/1024 times a value of 1 must not vanish, as it does where products are flushed.
+TEST(PagedAttention, SmallWeightsCount) {
+  AttentionCase shape;
+  shape.k_format = shape.v_format = KvFormat::kFp8E4m3;
+  shape.kv_heads = 1;
+  shape.context = {1023};
+  shape.queries = {1};
+  shape.score_std = 0.0f;  // equal scores: every weight is 1/1024
+  CheckAllLevels(shape, "equal weights");
+}
+
+}  // namespace
+}  // namespace haypile

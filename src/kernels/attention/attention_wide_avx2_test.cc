@@ -1,0 +1,11 @@
+// The 512-bit algorithm with its vectors emulated in two halves, so that a machine with AVX2 alone tests it too.
+#if defined(__x86_64__)
+#include "kernels/attention/attention_span_vector.h"
+#include "kernels/attention/attention_wide_test.h"
+
+namespace haypile {
+
+void AttendSpanEmulated512(const AttentionSpan& span) { SpanKernel<16>(span).Run(); }
+
+}  // namespace haypile
+#endif

@@ -1,0 +1,183 @@
+// From 64-byte blocks of a tile to FP32 lanes, exactly, for every element kind. Included only by per-ISA units.
+// N is the vector width in 32-bit lanes; a block has 16 lanes, so it is read in 16/N parts.
+#ifndef HAYPILE_KERNELS_ATTENTION_KV_DECODERS_H_
+#define HAYPILE_KERNELS_ATTENTION_KV_DECODERS_H_
+
+#include "kernels/attention/tile_layout.h"
+#include "kernels/isa/simd_x86.h"
+
+namespace haypile {
+namespace {
+
+// 16-bit pairs in 32-bit lanes, each half a bf16: out[0] from the low halves, out[1] from the high ones.
+template <int N>
+inline void WidenBf16Pairs(typename Vec<N>::U pairs, typename Vec<N>::F* out) {
+  out[0] = (typename Vec<N>::F)(pairs << 16);
+  out[1] = (typename Vec<N>::F)(pairs & 0xffff0000u);
+}
+
+// Bytes of bf16 values apart, low and high, to four vectors in lane order.
+template <int N>
+inline void WidenBytePlanes(typename Vec<N>::B low, typename Vec<N>::B high, typename Vec<N>::F* out) {
+  WidenBf16Pairs<N>((typename Vec<N>::U)UnpackLow(low, high), out);
+  WidenBf16Pairs<N>((typename Vec<N>::U)UnpackHigh(low, high), out + 2);
+}
+
+// A decoder turns part `part` of a block into kInner vectors, kStep at a time: Decode<step>(block, part, out).
+
+struct Bf16Decoder {
+  static constexpr int kInner = 2, kStep = 2;
+  static constexpr float kFactor = 1.0f;  // what products must be multiplied by; folded outside the element path
+  template <int N, int Step>
+  static inline void Decode(const uint8_t* block, int part, typename Vec<N>::F* out) {
+    WidenBf16Pairs<N>(LoadVec<typename Vec<N>::U>(block + part * 4 * N), out);
+  }
+};
+
+struct Fp16Decoder {
+  static constexpr int kInner = 2, kStep = 2;
+  static constexpr float kFactor = 1.0f;
+  template <int N, int Step>
+  static inline void Decode(const uint8_t* block, int part, typename Vec<N>::F* out) {
+    out[0] = LoadHalfFloats<N>(block + part * 2 * N);
+    out[1] = LoadHalfFloats<N>(block + 32 + part * 2 * N);
+  }
+};
+
+// E4M3: bits seeeemmm. As bf16: exponent + 120, so (p << 4) + 0x3C00 for normal p = eeeemmm; the seven subnormals m *
+// 2^-9 come from a table, since flushing them or scaling denormals would be wrong or slow.
+constexpr uint8_t kE4m3SubnormalHigh[16] = {0x00, 0x3b, 0x3b, 0x3b, 0x3c, 0x3c, 0x3c, 0x3c};
+constexpr uint8_t kE4m3SubnormalLow[16] = {0x00, 0x00, 0x80, 0xc0, 0x00, 0x20, 0x40, 0x60};
+
+template <bool kFnuz>
+struct E4m3Decoder {
+  static constexpr int kInner = 4, kStep = 4;
+  // FNUZ has the bias 8: every value is half of the E4M3FN value with the same bits.
+  static constexpr float kFactor = kFnuz ? 0.5f : 1.0f;
+  template <int N, int Step>
+  static inline void Decode(const uint8_t* block, int part, typename Vec<N>::F* out) {
+    using B = typename Vec<N>::B;
+    const B x = LoadVec<B>(block + part * 4 * N);
+    const B p = x & 0x7f;
+    const B subnormal = (B)(p < 8);
+    B high = (p >> 4) + 0x3c;
+    B low = p << 4;
+    high = Select(subnormal, Lookup(kE4m3SubnormalHigh, p), high);
+    low = Select(subnormal, Lookup(kE4m3SubnormalLow, p), low);
+    const B nan = kFnuz ? (B)(x == 0x80) : (B)(p == 0x7f);
+    high = high | (nan & 0x7f) | (x & 0x80);
+    if (kFnuz) low = low | (nan & 0xf0);
+    WidenBytePlanes<N>(low, high, out);
+  }
+};
+
+// E5M2: bits seeeeemm. As bf16: (p << 5) + 0x3800; subnormals m * 2^-16; from 0x7c on Inf and NaN.
+constexpr uint8_t kE5m2SubnormalHigh[16] = {0x00, 0x37, 0x38, 0x38};
+constexpr uint8_t kE5m2SubnormalLow[16] = {0x00, 0x80, 0x00, 0x40};
+
+struct E5m2Decoder {
+  static constexpr int kInner = 4, kStep = 4;
+  static constexpr float kFactor = 1.0f;
+  template <int N, int Step>
+  static inline void Decode(const uint8_t* block, int part, typename Vec<N>::F* out) {
+    using B = typename Vec<N>::B;
+    const B x = LoadVec<B>(block + part * 4 * N);
+    const B p = x & 0x7f;
+    const B subnormal = (B)(p < 4);
+    B high = (p >> 3) + 0x38;
+    B low = p << 5;
+    high = Select(subnormal, Lookup(kE5m2SubnormalHigh, p), high);
+    low = Select(subnormal, Lookup(kE5m2SubnormalLow, p), low);
+    high = high | ((B)(p >= 0x7c) & 0x7f) | (x & 0x80);
+    WidenBytePlanes<N>(low, high, out);
+  }
+};
+
+struct Int8Decoder {
+  static constexpr int kInner = 4, kStep = 4;
+  static constexpr float kFactor = 1.0f;
+  template <int N>
+  static inline void WidenPairs(typename Vec<N>::I pairs, typename Vec<N>::F* out) {
+    out[0] = __builtin_convertvector((pairs << 16) >> 16, typename Vec<N>::F);
+    out[1] = __builtin_convertvector(pairs >> 16, typename Vec<N>::F);
+  }
+  template <int N, int Step>
+  static inline void Decode(const uint8_t* block, int part, typename Vec<N>::F* out) {
+    using B = typename Vec<N>::B;
+    const B x = LoadVec<B>(block + part * 4 * N);
+    const B sign = (B)((typename Vec<N>::S)x < 0);
+    WidenPairs<N>((typename Vec<N>::I)UnpackLow(x, sign), out);
+    WidenPairs<N>((typename Vec<N>::I)UnpackHigh(x, sign), out + 2);
+  }
+};
+
+// 4-bit codes through two 16-entry tables of bf16 bytes.
+template <typename Tables>
+struct NibbleDecoder {
+  static constexpr int kInner = 8, kStep = 4;
+  static constexpr float kFactor = 1.0f;
+  template <int N, int Step>
+  static inline void Decode(const uint8_t* block, int part, typename Vec<N>::F* out) {
+    using B = typename Vec<N>::B;
+    const B x = LoadVec<B>(block + part * 4 * N);
+    const B code = Step == 0 ? x & 0x0f : x >> 4;
+    WidenBytePlanes<N>(Lookup(Tables::kLow, code), Lookup(Tables::kHigh, code), out);
+  }
+};
+
+struct E2m1Tables {  // 0 .5 1 1.5 2 3 4 6 and their negatives
+  static constexpr uint8_t kHigh[16] = {0x00, 0x3f, 0x3f, 0x3f, 0x40, 0x40, 0x40, 0x40,
+                                        0x80, 0xbf, 0xbf, 0xbf, 0xc0, 0xc0, 0xc0, 0xc0};
+  static constexpr uint8_t kLow[16] = {0x00, 0x00, 0x80, 0xc0, 0x00, 0x40, 0x80, 0xc0,
+                                       0x00, 0x00, 0x80, 0xc0, 0x00, 0x40, 0x80, 0xc0};
+};
+
+struct Int4Tables {  // code - 8
+  static constexpr uint8_t kHigh[16] = {0xc1, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xbf,
+                                        0x00, 0x3f, 0x40, 0x40, 0x40, 0x40, 0x40, 0x40};
+  static constexpr uint8_t kLow[16] = {0x00, 0xe0, 0xc0, 0xa0, 0x80, 0x40, 0x00, 0x80,
+                                       0x00, 0x80, 0x00, 0x40, 0x80, 0xa0, 0xc0, 0xe0};
+};
+
+// A tile already decoded: one FP32 per lane, scales included.
+struct Fp32Decoder {
+  static constexpr int kInner = 1, kStep = 1;
+  static constexpr float kFactor = 1.0f;
+  template <int N, int Step>
+  static inline void Decode(const uint8_t* block, int part, typename Vec<N>::F* out) {
+    out[0] = LoadVec<typename Vec<N>::F>(block + part * 4 * N);
+  }
+};
+
+// N block scales of neighbouring tokens as FP32.
+template <int N>
+inline typename Vec<N>::F DecodeScales(BlockScale kind, const uint8_t* from) {
+  using F = typename Vec<N>::F;
+  using I = typename Vec<N>::I;
+  switch (kind) {
+    case BlockScale::kE4m3: {
+      const I code = LoadBytes<N>(from) & 0x7f;
+      const F normal = (F)((code << 20) + (120 << 23));
+      const F subnormal = __builtin_convertvector(code, F) * Splat<F>(1.0f / 512);
+      const F value = Select((I)(code < 8), subnormal, normal);
+      return (F)((I)value | ((I)(code == 0x7f) & 0x7fc00000));
+    }
+    case BlockScale::kE8m0: {
+      const I code = LoadBytes<N>(from);
+      const I bits = (code << 23) | ((I)(code == 0) & 0x00400000) | ((I)(code == 0xff) & 0x7fc00000);
+      return (F)bits;
+    }
+    case BlockScale::kFp16:
+      return LoadHalfFloats<N>(from);
+    case BlockScale::kFp32:
+      return LoadVec<F>(from);
+    case BlockScale::kNone:
+      break;
+  }
+  return Splat<F>(1.0f);
+}
+
+}  // namespace
+}  // namespace haypile
+
+#endif  // HAYPILE_KERNELS_ATTENTION_KV_DECODERS_H_

@@ -1,0 +1,74 @@
+#include "kernels/isa/isa.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <string>
+
+#include "base/check.h"
+
+namespace haypile {
+namespace {
+
+constexpr int kUnset = -1;
+std::atomic<int> g_active{kUnset};
+
+Result<Isa> IsaByName(std::string_view name) {
+  for (int i = 0; i < kIsaCount; ++i) {
+    if (IsaName(static_cast<Isa>(i)) == name) return static_cast<Isa>(i);
+  }
+  return Error(ErrorCode::kInvalidArgument,
+               "HAYPILE_FORCE_ISA='" + std::string(name) + "' is not a level; known: scalar, avx2, avx512");
+}
+
+}  // namespace
+
+std::string_view IsaName(Isa isa) {
+  switch (isa) {
+    case Isa::kScalar:
+      return "scalar";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kAvx512:
+      return "avx512";
+  }
+  return "unknown";
+}
+
+Isa HighestIsa() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (avx512) return Isa::kAvx512;
+  if (avx2) return Isa::kAvx2;
+#endif
+  return Isa::kScalar;
+}
+
+Result<Isa> SelectIsa() {
+  const char* forced = std::getenv("HAYPILE_FORCE_ISA");
+  const Isa highest = HighestIsa();
+  if (forced == nullptr || *forced == '\0') return highest;
+  HAYPILE_TRY_ASSIGN(const Isa isa, IsaByName(forced));
+  if (isa <= highest) return isa;
+  return Error(ErrorCode::kUnsupported, "HAYPILE_FORCE_ISA=" + std::string(forced) +
+                                            ": this processor has no such instructions; its highest level is " +
+                                            std::string(IsaName(highest)));
+}
+
+Isa ActiveIsa() {
+  int active = g_active.load(std::memory_order_relaxed);
+  if (active == kUnset) {
+    active = static_cast<int>(SelectIsa().value());
+    g_active.store(active);
+  }
+  return static_cast<Isa>(active);
+}
+
+void SetActiveIsaForTest(Isa isa) {
+  HAYPILE_CHECK(isa <= HighestIsa());
+  g_active.store(static_cast<int>(isa));
+}
+
+}  // namespace haypile

@@ -1,0 +1,180 @@
+// The few operations that vector extensions cannot spell, for 256- and 512-bit vectors. Included only by the *_avx2.cc
+// and *_avx512.cc units (and their tests), inside an anonymous namespace, so that no symbol of one level can replace
+// another's. Without AVX-512 the 512-bit forms work on two halves: the same algorithm then runs, and is tested, on any
+// processor with AVX2.
+#ifndef HAYPILE_KERNELS_ISA_SIMD_X86_H_
+#define HAYPILE_KERNELS_ISA_SIMD_X86_H_
+
+#include <immintrin.h>
+
+#include <cstdint>
+#include <cstring>
+
+namespace haypile {
+namespace {
+
+template <int N>
+struct Vec;  // N lanes of 32 bits
+
+#define HAYPILE_DEFINE_VEC(N)                               \
+  template <>                                               \
+  struct Vec<N> {                                           \
+    typedef float F __attribute__((vector_size(4 * N)));    \
+    typedef int32_t I __attribute__((vector_size(4 * N)));  \
+    typedef uint32_t U __attribute__((vector_size(4 * N))); \
+    typedef uint8_t B __attribute__((vector_size(4 * N)));  \
+    typedef int8_t S __attribute__((vector_size(4 * N)));   \
+  }
+HAYPILE_DEFINE_VEC(8);
+HAYPILE_DEFINE_VEC(16);
+#undef HAYPILE_DEFINE_VEC
+
+template <typename V>
+inline V LoadVec(const void* from) {
+  V value;
+  std::memcpy(&value, from, sizeof(V));
+  return value;
+}
+
+template <typename V>
+inline void StoreVec(void* to, V value) {
+  std::memcpy(to, &value, sizeof(V));
+}
+
+template <typename F>
+inline F Splat(float value) {
+  return F{} + value;
+}
+
+template <typename F, typename M>
+inline F Select(M mask, F yes, F no) {
+  return (F)((mask & (M)yes) | (~mask & (M)no));
+}
+
+// a * b + c with one rounding.
+inline Vec<8>::F MulAdd(Vec<8>::F a, Vec<8>::F b, Vec<8>::F c) {
+  return (Vec<8>::F)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+}
+// In-lane interleave of bytes: result bytes are a0 b0 a1 b1 ... of each 128-bit lane's low (high) half.
+inline Vec<8>::B UnpackLow(Vec<8>::B a, Vec<8>::B b) { return (Vec<8>::B)_mm256_unpacklo_epi8((__m256i)a, (__m256i)b); }
+inline Vec<8>::B UnpackHigh(Vec<8>::B a, Vec<8>::B b) {
+  return (Vec<8>::B)_mm256_unpackhi_epi8((__m256i)a, (__m256i)b);
+}
+// table[index & 15] in each byte; index bytes below 128.
+inline Vec<8>::B Lookup(const uint8_t (&table)[16], Vec<8>::B index) {
+  const __m256i t = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+  return (Vec<8>::B)_mm256_shuffle_epi8(t, (__m256i)index);
+}
+template <int N>
+typename Vec<N>::F LoadHalfFloats(const void* from);
+template <>
+inline Vec<8>::F LoadHalfFloats<8>(const void* from) {
+  return (Vec<8>::F)_mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(from)));
+}
+// N bytes widened to 32-bit lanes.
+template <int N>
+typename Vec<N>::I LoadBytes(const void* from);
+template <>
+inline Vec<8>::I LoadBytes<8>(const void* from) {
+  return (Vec<8>::I)_mm256_cvtepu8_epi32(_mm_loadl_epi64(static_cast<const __m128i*>(from)));
+}
+
+#if defined(__AVX512BW__)
+
+inline Vec<16>::F MulAdd(Vec<16>::F a, Vec<16>::F b, Vec<16>::F c) {
+  return (Vec<16>::F)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+}
+inline Vec<16>::B UnpackLow(Vec<16>::B a, Vec<16>::B b) {
+  return (Vec<16>::B)_mm512_unpacklo_epi8((__m512i)a, (__m512i)b);
+}
+inline Vec<16>::B UnpackHigh(Vec<16>::B a, Vec<16>::B b) {
+  return (Vec<16>::B)_mm512_unpackhi_epi8((__m512i)a, (__m512i)b);
+}
+inline Vec<16>::B Lookup16(const uint8_t (&table)[16], Vec<16>::B index) {
+  const __m512i t = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
+  return (Vec<16>::B)_mm512_shuffle_epi8(t, (__m512i)index);
+}
+template <>
+inline Vec<16>::F LoadHalfFloats<16>(const void* from) {
+  return (Vec<16>::F)_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(from)));
+}
+template <>
+inline Vec<16>::I LoadBytes<16>(const void* from) {
+  return (Vec<16>::I)_mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(from)));
+}
+
+#else
+
+template <typename Wide, typename Narrow>
+inline Wide JoinHalves(Narrow low, Narrow high) {
+  Wide wide;
+  std::memcpy(&wide, &low, sizeof(Narrow));
+  std::memcpy(reinterpret_cast<char*>(&wide) + sizeof(Narrow), &high, sizeof(Narrow));
+  return wide;
+}
+template <typename Narrow, typename Wide>
+inline Narrow HalfOf(const Wide& wide, int half) {
+  return LoadVec<Narrow>(reinterpret_cast<const char*>(&wide) + half * sizeof(Narrow));
+}
+inline Vec<16>::F MulAdd(Vec<16>::F a, Vec<16>::F b, Vec<16>::F c) {
+  using H = Vec<8>::F;
+  return JoinHalves<Vec<16>::F>(MulAdd(HalfOf<H>(a, 0), HalfOf<H>(b, 0), HalfOf<H>(c, 0)),
+                                MulAdd(HalfOf<H>(a, 1), HalfOf<H>(b, 1), HalfOf<H>(c, 1)));
+}
+inline Vec<16>::B UnpackLow(Vec<16>::B a, Vec<16>::B b) {
+  using H = Vec<8>::B;
+  return JoinHalves<Vec<16>::B>(UnpackLow(HalfOf<H>(a, 0), HalfOf<H>(b, 0)),
+                                UnpackLow(HalfOf<H>(a, 1), HalfOf<H>(b, 1)));
+}
+inline Vec<16>::B UnpackHigh(Vec<16>::B a, Vec<16>::B b) {
+  using H = Vec<8>::B;
+  return JoinHalves<Vec<16>::B>(UnpackHigh(HalfOf<H>(a, 0), HalfOf<H>(b, 0)),
+                                UnpackHigh(HalfOf<H>(a, 1), HalfOf<H>(b, 1)));
+}
+inline Vec<16>::B Lookup16(const uint8_t (&table)[16], Vec<16>::B index) {
+  using H = Vec<8>::B;
+  return JoinHalves<Vec<16>::B>(Lookup(table, HalfOf<H>(index, 0)), Lookup(table, HalfOf<H>(index, 1)));
+}
+template <>
+inline Vec<16>::F LoadHalfFloats<16>(const void* from) {
+  return JoinHalves<Vec<16>::F>(LoadHalfFloats<8>(from), LoadHalfFloats<8>(static_cast<const char*>(from) + 16));
+}
+template <>
+inline Vec<16>::I LoadBytes<16>(const void* from) {
+  return JoinHalves<Vec<16>::I>(LoadBytes<8>(from), LoadBytes<8>(static_cast<const char*>(from) + 8));
+}
+
+#endif
+
+inline Vec<16>::B Lookup(const uint8_t (&table)[16], Vec<16>::B index) { return Lookup16(table, index); }
+
+// 2^x, within 2 units in the last place for x in [-126, 127]; 0 below -126; NaN stays NaN. Cody-Waite style: x = n + f,
+// |f| <= 1/2, then the degree-7 series of 2^f (remainder below 2^-27), then n into the exponent.
+template <int N>
+inline typename Vec<N>::F Exp2(typename Vec<N>::F x) {
+  using F = typename Vec<N>::F;
+  using I = typename Vec<N>::I;
+  const F low = Splat<F>(-126.0f);
+  const I dead = x < low;
+  const I not_a_number = x != x;
+  const F clamped = Select(dead | not_a_number, low, x);
+  // Adding 1.5 * 2^23 rounds to the nearest integer and leaves it in the low mantissa bits.
+  const F magic = Splat<F>(12582912.0f);
+  const F shifted = clamped + magic;
+  const F f = clamped - (shifted - magic);
+  F p = Splat<F>(1.5252734e-5f);
+  p = MulAdd(p, f, Splat<F>(1.5403530e-4f));
+  p = MulAdd(p, f, Splat<F>(1.3333558e-3f));
+  p = MulAdd(p, f, Splat<F>(9.6181291e-3f));
+  p = MulAdd(p, f, Splat<F>(5.5504109e-2f));
+  p = MulAdd(p, f, Splat<F>(2.4022651e-1f));
+  p = MulAdd(p, f, Splat<F>(6.9314718e-1f));
+  p = MulAdd(p, f, Splat<F>(1.0f));
+  const F scaled = (F)((I)p + ((I)shifted << 23));
+  return Select(not_a_number, x, Select(dead, F{}, scaled));
+}
+
+}  // namespace
+}  // namespace haypile
+
+#endif  // HAYPILE_KERNELS_ISA_SIMD_X86_H_
