@@ -133,6 +133,35 @@ Status KvCache::Extend(SequenceId id, int64_t tokens) {
   return {};
 }
 
+Result<SequenceId> KvCache::CloneSequence(SequenceId id) {
+  const State::Sequence& source = state_->At(id);
+  for (int kind = 0; kind < 2; ++kind) {
+    const int64_t wanted = pages_held(id, kind == State::kSliding);
+    const auto available = static_cast<int64_t>(state_->kinds[kind].free_pages.size());
+    if (wanted <= available) continue;
+    return Error(ErrorCode::kOutOfBudget, "the KV pool has " + std::to_string(available) + " free pages, " +
+                                              std::to_string(wanted) + " are needed for a copy of a sequence");
+  }
+  State::Sequence copy;
+  copy.length = source.length;
+  for (int kind = 0; kind < 2; ++kind) {
+    State::Kind& of = state_->kinds[kind];
+    for (const int32_t page : source.tables[kind]) {
+      copy.tables[kind].push_back(page == kNoPage ? kNoPage : of.free_pages.back());
+      if (page == kNoPage) continue;
+      of.free_pages.pop_back();
+      for (const int layer : of.layers) {
+        const int64_t bytes = plan_.page_tokens * config_.geometry.layers[layer].BytesPerToken();
+        uint8_t* pages = layer_pages_[layer].data();
+        std::memcpy(pages + copy.tables[kind].back() * bytes, pages + page * bytes, static_cast<size_t>(bytes));
+      }
+    }
+  }
+  const SequenceId new_id = state_->next_id++;
+  state_->sequences.emplace(new_id, std::move(copy));
+  return new_id;
+}
+
 PagedKvView KvCache::LayerView(int layer) const {
   const LayerKvGeometry& geometry = config_.geometry.layers[layer];
   PagedKvView view;

@@ -66,6 +66,9 @@ class KvCache {
   // nothing changed, when pages run out.
   Status Extend(SequenceId id, int64_t tokens);
 
+  // A new sequence with the same tokens in pages of its own (copied, not shared). kOutOfBudget as Extend.
+  Result<SequenceId> CloneSequence(SequenceId id);
+
   // Views for the kernels, valid until the next change of the cache.
   PagedKvView LayerView(int layer) const;
   const int32_t* PageTable(SequenceId id, int layer) const;

@@ -98,6 +98,36 @@ TEST(KvCache, RunningOutChangesNothing) {
   EXPECT_TRUE(cache->Extend(a, 16).ok());
 }
 
+TEST(KvCache, ACloneHasTheSameBytesInPagesOfItsOwn) {
+  auto config = Config(Gemma(), "fp8", 0, 4096);
+  config.pool_tokens = 4096;
+  config.sequences = 2;
+  const auto cache = KvCache::Create(config).value();
+  const SequenceId a = cache->AddSequence();
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(cache->Extend(a, 500).ok());
+  for (int layer = 0; layer < 18; ++layer) {
+    const PagedKvView view = cache->LayerView(layer);
+    for (int page = 0; page < 2000 / 16; ++page) {
+      const int32_t at = cache->PageTable(a, layer)[page];
+      if (at >= 0) view.pages[at * view.page_bytes + layer] = static_cast<uint8_t>(page + 1);
+    }
+  }
+  const SequenceId b = cache->CloneSequence(a).value();
+  EXPECT_EQ(cache->Length(b), 2000);
+  EXPECT_EQ(cache->pages_held(b, true), cache->pages_held(a, true));
+  for (int layer = 0; layer < 18; ++layer) {
+    const PagedKvView view = cache->LayerView(layer);
+    for (int page = 0; page < 2000 / 16; ++page) {
+      const int32_t from = cache->PageTable(a, layer)[page], to = cache->PageTable(b, layer)[page];
+      ASSERT_EQ(from >= 0, to >= 0);
+      if (to < 0) continue;
+      ASSERT_NE(from, to);
+      ASSERT_EQ(view.pages[to * view.page_bytes + layer], static_cast<uint8_t>(page + 1));
+    }
+  }
+  EXPECT_FALSE(cache->CloneSequence(a).ok() && cache->CloneSequence(a).ok());
+}
+
 TEST(KvCache, BudgetsThatHoldNothingAreRefusedWithTheArithmetic) {
   const auto page = PlanKvPool(Config(SmolLm(), "bf16", 1000, 64));
   ASSERT_FALSE(page.ok());
