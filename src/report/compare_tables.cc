@@ -14,7 +14,7 @@ namespace {
 const TableCell kMissing(std::string(kNotMeasuredText), CellTone::kFaint);
 
 std::string ScalesText(const CompareRun& run) {
-  if (run.k_scale == run.v_scale) return "K and V: " + run.k_scale;
+  if (run.k_scale == run.v_scale) return run.k_scale;
   return "K: " + run.k_scale + "; V: " + run.v_scale;
 }
 
@@ -38,8 +38,8 @@ TableCell PerplexityCell(const std::optional<double>& perplexity, const std::opt
 TableCell KlCell(const CompareCost& cost, bool is_base) {
   if (is_base) return {"0 (itself)", CellTone::kFaint};
   if (!cost.mean_kl) return kMissing;
-  std::string text = SignificantText(*cost.mean_kl, 3);
-  if (cost.kl_stderr) text += " ±" + SignificantText(*cost.kl_stderr, 1);
+  std::string text = KlText(*cost.mean_kl);
+  if (cost.kl_stderr) text += " ±" + KlText(*cost.kl_stderr);
   return text;
 }
 
@@ -95,9 +95,9 @@ std::string ModelText(const CompareModelFacts& facts) {
 
 std::string OptionsText(const CompareOptions& options) {
   std::string streams;
-  for (const int64_t count : options.streams) streams += (streams.empty() ? "" : ", ") + CountText(count);
+  for (const int64_t count : options.streams) streams += (streams.empty() ? "" : "/") + CountText(count);
   std::string text =
-      fmt::format("{}, cache budget {}, longest request {} tokens, pages of {} tokens, streams {}, {} threads",
+      fmt::format("{}, cache budget {}, longest request {} tokens, pages of {} tokens, {} streams, {} threads",
                   NameOf(options.effort), BytesText(options.kv_cache_memory_bytes), CountText(options.max_model_len),
                   options.page_tokens, streams, options.threads);
   if (options.speed_pool_tokens) {
@@ -178,7 +178,7 @@ ReportSection CostsSection(const CompareResult& result) {
     const NoiseFloor& noise = *result.noise_floor;
     section.notes.push_back(
         fmt::format("Noise floor ({} against itself, {}): KL {}, top-1 {}. Less than this is arithmetic.",
-                    result.baseline, noise.how, SignificantText(noise.mean_kl, 3), PercentText(noise.top1_agreement)));
+                    result.baseline, noise.how, KlText(noise.mean_kl), PercentText(noise.top1_agreement)));
   } else if (any) {
     section.notes.push_back("The noise floor (the baseline against itself) was not measured.");
   }

@@ -71,7 +71,7 @@ ReportSection BucketsSection(const CompareResult& result) {
   const auto key_of = [](const ContextBucket& bucket) { return Key{bucket.from, bucket.to}; };
   for (const Key& key : KeysInOrder<Key>(result, items, key_of)) {
     auto cells = CellsFor(result, key, items, key_of, [](const ContextBucket& bucket, const CompareRun&) -> TableCell {
-      return SignificantText(bucket.mean_kl, 3) + ", " + PercentText(bucket.top1_agreement);
+      return KlText(bucket.mean_kl) + ", " + PercentText(bucket.top1_agreement);
     });
     AddLabelled(CountText(key.first) + " to " + CountText(key.second), std::move(cells), &section.table);
   }
@@ -88,7 +88,7 @@ ReportSection TextsSection(const CompareResult& result) {
   for (const std::string& key : KeysInOrder<std::string>(result, items, key_of)) {
     auto cells = CellsFor(result, key, items, key_of, [&](const TextCost& text, const CompareRun& run) -> TableCell {
       std::string shown = text.perplexity ? FixedText(*text.perplexity, 3) : std::string(kNotMeasuredText);
-      if (run.kv_cache_dtype != result.baseline && text.mean_kl) shown += ", KL " + SignificantText(*text.mean_kl, 3);
+      if (run.kv_cache_dtype != result.baseline && text.mean_kl) shown += ", KL " + KlText(*text.mean_kl);
       return shown;
     });
     AddLabelled(key, std::move(cells), &section.table);
@@ -100,26 +100,26 @@ ReportSection RecallSection(const CompareResult& result) {
   ReportSection section{
       "Planted-code recall",
       "Codes found again after being planted at a depth of the context, with the 95% Wilson interval.",
-      TextTable(DtypeColumns(result, "planted at")),
+      TextTable(DtypeColumns(result, "at (of tokens)")),
       {}};
   using Key = std::pair<int64_t, double>;
   const auto items = [](const CompareCost& cost) -> const auto& { return cost.recall; };
   const auto key_of = [](const RecallPoint& point) { return Key{point.context_tokens, point.depth_fraction}; };
   std::set<std::string> reasons;
   for (const Key& key : KeysInOrder<Key>(result, items, key_of)) {
-    const std::string label = PercentText(key.second, 0) + " of " + CountText(key.first) + " tokens";
+    const std::string label = PercentText(key.second, 0) + " of " + CountText(key.first);
     bool mute = false;
     auto cells = CellsFor(result, key, items, key_of, [&](const RecallPoint& point, const CompareRun&) -> TableCell {
       mute = mute || point.tells_nothing;
       if (point.tells_nothing && point.reason && reasons.insert(*point.reason).second) {
-        section.notes.push_back("Tells nothing: " + label + ": " + *point.reason);
+        section.notes.push_back("† " + label + " tells nothing" + ": " + *point.reason);
       }
-      return {PassedText(point.passed, point.total) + " [" + PercentText(point.wilson_low, 0) + " to " +
+      return {PassedText(point.passed, point.total) + " [" + FixedText(point.wilson_low * 100, 0) + "-" +
                   PercentText(point.wilson_high, 0) + "]",
               point.tells_nothing ? CellTone::kFaint : CellTone::kPlain};
     });
-    AddLabelled({label + (mute ? " (tells nothing)" : ""), mute ? CellTone::kFaint : CellTone::kPlain},
-                std::move(cells), &section.table);
+    AddLabelled({label + (mute ? " †" : ""), mute ? CellTone::kFaint : CellTone::kPlain}, std::move(cells),
+                &section.table);
   }
   return section;
 }
@@ -139,8 +139,8 @@ ReportSection TasksSection(const CompareResult& result) {
       if (task.tells_nothing && task.reason) reason = *task.reason;
       return {PassedText(task.passed, task.total), task.tells_nothing ? CellTone::kFaint : CellTone::kPlain};
     });
-    if (mute) section.notes.push_back(key + " tells nothing" + (reason.empty() ? "." : ": " + reason));
-    AddLabelled({key + (mute ? " (tells nothing)" : ""), mute ? CellTone::kFaint : CellTone::kPlain}, std::move(cells),
+    if (mute) section.notes.push_back("† " + key + " tells nothing" + (reason.empty() ? "." : ": " + reason));
+    AddLabelled({key + (mute ? " †" : ""), mute ? CellTone::kFaint : CellTone::kPlain}, std::move(cells),
                 &section.table);
   }
   return section;

@@ -50,6 +50,12 @@ std::string SignificantText(double value, int digits) {
   return text;
 }
 
+std::string KlText(double value) {
+  const double size = std::abs(value);
+  if (!std::isfinite(value) || size >= 1e6 || (size > 0 && size < 1e-5)) return SignificantText(value, 2);
+  return FixedText(value, DecimalsFor(value, size < 1 ? 2 : 3));
+}
+
 std::string CountText(int64_t value) { return Grouped(fmt::format("{}", value)); }
 
 std::string CountText(double value, int decimals) { return Grouped(FixedText(value, decimals)); }
@@ -80,7 +86,8 @@ std::string WithSpread(double value, double spread) {
   if (!std::isfinite(value)) return std::string(kNotFinite);
   const int decimals = DecimalsFor(value, 3);
   if (!std::isfinite(spread) || spread <= 0) return CountText(value, decimals);
-  const int both = std::max(decimals, std::min(DecimalsFor(spread, 1), decimals + 1));
+  const bool vanishes = spread < std::pow(10., -decimals) / 2;
+  const int both = decimals + (vanishes ? 1 : 0);
   return CountText(value, both) + " ±" + CountText(spread, both);
 }
 

@@ -87,7 +87,7 @@ std::string Streams(int64_t streams) { return CountText(streams) + (streams == 1
 void AddPrefillRows(const CompareResult& result, TextTable* table) {
   const CompareRun* base = result.BaselineRun();
   for (const int64_t length : PromptLengths(result)) {
-    std::vector<TableCell> cells{"prefill " + CountText(length) + " tokens, tok/s"};
+    std::vector<TableCell> cells{"prefill " + CountText(length) + ", tok/s"};
     const PrefillPoint* reference = FindPrefill(base, length);
     for (const CompareRun& run : result.runs) {
       const PrefillPoint* point = FindPrefill(&run, length);
@@ -110,7 +110,7 @@ void AddDecodeRows(const CompareResult& result, TextTable* table) {
   for (const DecodeKey& key : DecodeKeys(result)) {
     if (key.first != last_streams) table->AddRule();
     last_streams = key.first;
-    std::vector<TableCell> cells{Streams(key.first) + ", depth " + CountText(key.second) + ", ms/token"};
+    std::vector<TableCell> cells{Streams(key.first) + " at " + CountText(key.second) + ", ms/token"};
     const DecodePoint* reference = FindDecode(base, key);
     for (const CompareRun& run : result.runs) {
       const DecodePoint* point = FindDecode(&run, key);
@@ -134,19 +134,18 @@ void AddThroughputRows(const CompareResult& result, TextTable* table) {
     if (key.first == last_streams) continue;
     if (last_streams == 0) table->AddRule();
     last_streams = key.first;
-    std::vector<TableCell> cells{Streams(key.first) + ", depth " + CountText(key.second) + ", tok/s each"};
+    std::vector<TableCell> cells{Streams(key.first) + " at " + CountText(key.second) + ", tok/s each"};
     for (const CompareRun& run : result.runs) {
       const DecodePoint* point = FindDecode(&run, key);
-      cells.push_back(point != nullptr && point->ms_per_token > 0
-                          ? TableCell(SignificantText(1000 / point->ms_per_token, 3))
-                          : kMissing);
+      cells.push_back(point != nullptr && point->ms_per_token > 0 ? TableCell(FixedText(1000 / point->ms_per_token, 1))
+                                                                  : kMissing);
     }
     table->AddRow(std::move(cells));
   }
 }
 
 void AddSlopeRow(const CompareResult& result, TextTable* table) {
-  std::vector<TableCell> cells{"slope, us/token per 1k of depth"};
+  std::vector<TableCell> cells{"slope, us per 1k of depth"};
   bool any = false;
   for (const CompareRun& run : result.runs) {
     const bool has = run.speed && run.speed->slope_us_per_1k_tokens;
@@ -204,7 +203,7 @@ ReportSection SpeedSection(const CompareResult& result) {
       "Speed",
       "Medians ± half the interquartile range, dtypes interleaved, the same number of tokens in every "
       "pool; in brackets the ratio to the baseline.",
-      TextTable(DtypeColumns(result, {{"measured"}})),
+      TextTable(DtypeColumns(result, {{"streams at depth"}})),
       {}};
   AddPrefillRows(result, &section.table);
   AddDecodeRows(result, &section.table);
