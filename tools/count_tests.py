@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""Counts single test cases: from the XML files that test programs wrote, and for programs that wrote none (or died
+before they could) from ctest's own report.
+
+usage: count_tests.py CTEST_JUNIT.xml FOLDER_OF_XML
+prints "passed N", "failed N", a line "failure: NAME" for each failure and "skipped: NAME" for each skip; exit status 1
+when something failed or nothing ran.
+"""
+
+import pathlib
+import sys
+import xml.etree.ElementTree as ElementTree
+
+
+def cases_of_program(path):
+    """(name, outcome) of each case in a test program's XML report."""
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        name = f"{case.get('classname')}.{case.get('name')}"
+        if case.find("failure") is not None or case.find("error") is not None:
+            yield name, "failed"
+        elif case.find("skipped") is not None or case.get("result") == "skipped":
+            yield name, "skipped"
+        elif case.get("status") != "notrun":
+            yield name, "passed"
+
+
+def outcomes(ctest_xml, folder):
+    for test in ElementTree.parse(ctest_xml).getroot().iter("testcase"):
+        program = test.get("name")
+        status = test.get("status")
+        report = pathlib.Path(folder) / f"{program}.xml"
+        cases = list(cases_of_program(report)) if report.exists() else []
+        yield from cases
+        if status in ("notrun", "disabled") or test.find("skipped") is not None:
+            yield program, "skipped"
+        elif status == "run":
+            if not cases:
+                yield program, "passed"
+        elif not any(outcome == "failed" for _, outcome in cases):
+            yield f"{program} (ended badly)", "failed"
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    found = list(outcomes(sys.argv[1], sys.argv[2]))
+    names = {kind: [name for name, outcome in found if outcome == kind] for kind in ("passed", "failed", "skipped")}
+    print(f"passed {len(names['passed'])}")
+    print(f"failed {len(names['failed'])}")
+    for name in names["failed"]:
+        print(f"failure: {name}")
+    for name in names["skipped"]:
+        print(f"skipped: {name}")
+    sys.exit(1 if names["failed"] or not names["passed"] else 0)
+
+
+if __name__ == "__main__":
+    main()
