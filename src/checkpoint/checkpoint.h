@@ -18,11 +18,12 @@ namespace haypile {
 //   layers.N.pre_feedforward_layernorm.weight, layers.N.post_feedforward_layernorm.weight (gemma3 only),
 //   layers.N.self_attn.{q,k,v,o}_proj.{weight,bias}, layers.N.self_attn.{q,k}_norm.weight,
 //   layers.N.mlp.{gate,up,down}_proj.weight
-// Shapes are row-major [out][in]. Q and K rows are in half-split ("rotate half") order whatever the file holds, and norm
-// weights are the plain multiplier (gemma3's +1 is added here where the file lacks it).
+// Shapes are row-major [out][in]. Q and K rows are in half-split ("rotate half") order whatever the file holds, and
+// norm weights are the plain multiplier (gemma3's +1 is added here where the file lacks it).
 class Checkpoint {
  public:
-  // A .gguf file or a folder with config.json. kUnsupported names an architecture or feature that cannot be run rightly.
+  // A .gguf file or a folder with config.json. kUnsupported names an architecture or feature that cannot be run
+  // rightly.
   static Result<std::unique_ptr<Checkpoint>> Open(const std::string& path);
   virtual ~Checkpoint() = default;
 
