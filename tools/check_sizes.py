@@ -64,8 +64,9 @@ def kind_of_block(stack, head, clean, head_start):
     if SCOPE.search(before_parenthesis) and "(" not in without_template:
         return "scope"
     if "(" in head and not re.search(r"[^=!<>]=\s*$|=\s*\{*$", head) and not re.search(r"\w\s*=[^=]", before_parenthesis):
+        label = re.match(r"(\s*(public|private|protected)\s*:)*\s*", head)
         names = re.findall(r"[\w:~]+", before_parenthesis)
-        start = head_start + len(head) - len(head.lstrip())
+        start = head_start + label.end()
         return (names[-1] if names else "?", clean.count("\n", 0, start) + 1)
     return "scope" if SCOPE.search(before_parenthesis) else "other"
 
