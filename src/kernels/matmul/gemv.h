@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/isa/isa.h"
+
+namespace haypile {
+
+// A run of weight rows times a few activation rows, as one worker computes it:
+//   y[i * y_stride + n] = sum_j x[i][j] * weights[n][j] + bias[n]     i < m, n < rows, j < k
+// Products and sums are FP32; each output's order of summation depends on k and the ISA alone, so that neither m, nor
+// the split into tasks, nor the number of threads changes a bit of the result.
+struct GemvTask {
+  const uint16_t* weights = nullptr;  // [rows][k] BF16
+  int64_t rows = 0;
+  int64_t k = 0;
+  const float* x = nullptr;  // [m][k], each row passed through GemvKernels::prepare
+  int64_t m = 0;
+  float* y = nullptr;
+  int64_t y_stride = 0;
+  const float* bias = nullptr;  // [rows] or null
+};
+
+// One instruction set's kernels. `prepare` puts a row of x into the order that `run` of the same set wants it in.
+struct GemvKernels {
+  void (*prepare)(const float* x, int64_t k, float* prepared) noexcept;
+  void (*run)(const GemvTask& task) noexcept;
+  void (*widen)(const uint16_t* bf16, int64_t count, float* out) noexcept;  // BF16 to FP32, exact
+  void (*round)(const float* x, int64_t count, uint16_t* bf16) noexcept;    // nearest even; NaN stays NaN
+};
+
+extern const GemvKernels kGemvScalar;
+extern const GemvKernels kGemvAvx2;
+extern const GemvKernels kGemvAvx512;
+
+const GemvKernels& GemvKernelsFor(Isa isa);
+
+}  // namespace haypile

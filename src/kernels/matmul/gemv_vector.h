@@ -1,0 +1,167 @@
+// The GEMV with N-lane vectors: the one algorithm of the avx2 and avx512 units. Included only by per-ISA units; see
+// gemv.h for the contract.
+//
+// Two neighbouring BF16 weights are one 32-bit lane: shifting left by 16 leaves the even one as FP32, masking the low
+// half leaves the odd one. So x is kept in blocks of 2 N as [even elements][odd elements], and widening costs one load
+// and two cheap operations for 2 N weights. Elements past the last whole block keep their order.
+#ifndef HAYPILE_KERNELS_MATMUL_GEMV_VECTOR_H_
+#define HAYPILE_KERNELS_MATMUL_GEMV_VECTOR_H_
+
+#include <utility>
+
+#include "kernels/isa/simd_x86.h"
+#include "kernels/matmul/gemv.h"
+
+namespace haypile {
+namespace {
+
+template <int N>
+struct HalfVec;  // N lanes of 16 bits; the attribute wants a width that depends on no template parameter
+template <>
+struct HalfVec<8> {
+  typedef uint16_t U __attribute__((vector_size(16)));
+};
+template <>
+struct HalfVec<16> {
+  typedef uint16_t U __attribute__((vector_size(32)));
+};
+
+template <int N>
+struct GemvVector {
+  using F = typename Vec<N>::F;
+  using U = typename Vec<N>::U;
+  using Half = typename HalfVec<N>::U;
+  static constexpr int64_t kBlock = 2 * N;
+
+  static float WidenOne(uint16_t bf16) { return __builtin_bit_cast(float, uint32_t{bf16} << 16); }
+
+  // Lane j: the sum of the two lanes of a (of b, where j has bit S set) that differ from j at most in bit S.
+  template <int S, int... J>
+  static F PairSum(F a, F b, std::integer_sequence<int, J...>) {
+    return __builtin_shufflevector(a, b, ((J & S) != 0 ? N : 0) + (J & ~S)...) +
+           __builtin_shufflevector(a, b, ((J & S) != 0 ? N : 0) + (J | S)...);
+  }
+
+  // Lane i: the sum of all lanes of v[i], by one tree whatever the Count; Count <= N. Overwrites v.
+  template <int Count, int S = 1>
+  static inline __attribute__((always_inline)) F SumEach(F* v) {
+    if constexpr (S == N) {
+      return v[0];
+    } else {
+#pragma GCC unroll 8
+      for (int i = 0; 2 * i < Count; ++i) {
+        v[i] = PairSum<S>(v[2 * i], v[2 * i + 1 < Count ? 2 * i + 1 : 2 * i], std::make_integer_sequence<int, N>());
+      }
+      return SumEach<(Count + 1) / 2, 2 * S>(v);
+    }
+  }
+
+  // Outputs of R weight rows from `row` on and M activation rows from `first` on.
+  template <int M, int R>
+  static __attribute__((noinline)) void Tile(const GemvTask& t, int64_t row, int64_t first) {
+    const int64_t k = t.k;
+    const int64_t whole = k / kBlock * kBlock;
+    const uint16_t* w = t.weights + row * k;
+    const float* x = t.x + first * k;
+    F acc[R * M] = {};
+    for (int64_t j = 0; j < whole; j += kBlock) {
+      F even[R], odd[R];
+#pragma GCC unroll 4
+      for (int r = 0; r < R; ++r) {
+        const U pair = LoadVec<U>(w + r * k + j);
+        __builtin_prefetch(w + (r + R) * k + j);
+        even[r] = (F)(pair << 16);
+        odd[r] = (F)(pair & 0xffff0000u);
+      }
+#pragma GCC unroll 4
+      for (int m = 0; m < M; ++m) {
+        const F x_even = LoadVec<F>(x + m * k + j);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r) acc[r * M + m] = MulAdd(even[r], x_even, acc[r * M + m]);
+      }
+#pragma GCC unroll 4
+      for (int m = 0; m < M; ++m) {
+        const F x_odd = LoadVec<F>(x + m * k + j + N);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r) acc[r * M + m] = MulAdd(odd[r], x_odd, acc[r * M + m]);
+      }
+    }
+    float sums[N];
+    StoreVec(sums, SumEach<R * M>(acc));
+    for (int r = 0; r < R; ++r) {
+      for (int m = 0; m < M; ++m) {
+        float sum = sums[r * M + m];
+        for (int64_t j = whole; j < k; ++j) sum += WidenOne(w[r * k + j]) * x[m * k + j];
+        if (t.bias != nullptr) sum += t.bias[row + r];
+        t.y[(first + m) * t.y_stride + row + r] = sum;
+      }
+    }
+  }
+
+  // R weight rows times all activation rows, four at a time.
+  template <int R>
+  static void RowBlock(const GemvTask& t, int64_t row) {
+    int64_t first = 0;
+    if constexpr (R < 4) {
+      for (; first + 4 <= t.m; first += 4) Tile<4, R>(t, row, first);
+      if (t.m - first == 3) return Tile<3, R>(t, row, first);
+    }
+    if (t.m - first == 2) return Tile<2, R>(t, row, first);
+    if (t.m - first == 1) return Tile<1, R>(t, row, first);
+  }
+
+  template <int R>
+  static void AllRows(const GemvTask& t) {
+    int64_t row = 0;
+    for (; row + R <= t.rows; row += R) RowBlock<R>(t, row);
+    for (; row < t.rows; ++row) RowBlock<1>(t, row);
+  }
+
+  // One or two activation rows leave registers for four weight rows.
+  static void Run(const GemvTask& t) noexcept {
+    if (t.m <= 2) return AllRows<4>(t);
+    AllRows<2>(t);
+  }
+
+  static void Prepare(const float* x, int64_t k, float* prepared) noexcept {
+    const int64_t whole = k / kBlock * kBlock;
+    for (int64_t j = 0; j < whole; j += kBlock) {
+      for (int i = 0; i < N; ++i) {
+        prepared[j + i] = x[j + 2 * i];
+        prepared[j + N + i] = x[j + 2 * i + 1];
+      }
+    }
+    for (int64_t j = whole; j < k; ++j) prepared[j] = x[j];
+  }
+
+  static void Widen(const uint16_t* bf16, int64_t count, float* out) noexcept {
+    int64_t i = 0;
+    for (; i + N <= count; i += N) {
+      StoreVec(out + i, __builtin_convertvector(LoadVec<Half>(bf16 + i), U) << 16);
+    }
+    for (; i < count; ++i) out[i] = WidenOne(bf16[i]);
+  }
+
+  static void Round(const float* x, int64_t count, uint16_t* bf16) noexcept {
+    int64_t i = 0;
+    for (; i + N <= count; i += N) {
+      const U bits = LoadVec<U>(x + i);
+      const U rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+      const U quiet = (bits >> 16) | 0x40;
+      const U is_nan = (U)((bits & 0x7fffffffu) > 0x7f800000u);
+      StoreVec(bf16 + i, __builtin_convertvector((is_nan & quiet) | (~is_nan & rounded), Half));
+    }
+    for (; i < count; ++i) {
+      const uint32_t bits = __builtin_bit_cast(uint32_t, x[i]);
+      const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+      bf16[i] = static_cast<uint16_t>(is_nan ? (bits >> 16) | 0x40 : (bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+    }
+  }
+
+  static constexpr GemvKernels Table() { return {Prepare, Run, Widen, Round}; }
+};
+
+}  // namespace
+}  // namespace haypile
+
+#endif  // HAYPILE_KERNELS_MATMUL_GEMV_VECTOR_H_

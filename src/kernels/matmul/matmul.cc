@@ -1,0 +1,182 @@
+#include "kernels/matmul/matmul.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+
+#include "base/check.h"
+#include "kernels/isa/isa.h"
+#include "kernels/matmul/gemv.h"
+
+namespace haypile {
+namespace {
+
+// From this many rows on, a panel of weights widened once is used often enough to pay for oneDNN's blocking.
+constexpr int64_t kGemmRows = 32;
+// Tiles that oneDNN's single-threaded SGEMM multiplies at about 90% of peak: 128 rows of x by 128 of W. Small products
+// take panels of 64 so that every worker gets several.
+constexpr int64_t kTileRows = 128;
+constexpr int64_t kPanelRows = 128;
+constexpr int64_t kSmallPanelRows = 64;
+constexpr int64_t kTilesPerWorker = 8;
+// Row counts of BF16 products are rounded up to this, so that few shapes are ever compiled.
+constexpr int64_t kBf16RowStep = 16;
+// Weights that one GEMV task reads: a few microseconds of memory bandwidth.
+constexpr int64_t kGemvTaskBytes = 32 << 10;
+constexpr int64_t kGemvRowStep = 8;
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t RoundUp(int64_t a, int64_t step) { return CeilDiv(a, step) * step; }
+
+// Tasks of all outputs stand in one row; finds the output that task `index` belongs to and the task's place in it.
+template <typename TasksOf>
+size_t FindOutput(std::span<const MatmulOutput> outputs, size_t index, const TasksOf& tasks_of, int64_t* place) {
+  size_t output = 0;
+  int64_t left = static_cast<int64_t>(index);
+  while (left >= tasks_of(outputs[output])) left -= tasks_of(outputs[output++]);
+  *place = left;
+  return output;
+}
+
+template <typename TasksOf>
+int64_t CountTasks(std::span<const MatmulOutput> outputs, const TasksOf& tasks_of) {
+  int64_t count = 0;
+  for (const auto& output : outputs) count += tasks_of(output);
+  return count;
+}
+
+Status Grow(AlignedBuffer& buffer, int64_t bytes) {
+  if (static_cast<int64_t>(buffer.size_bytes()) >= bytes) return {};
+  buffer = AlignedBuffer();
+  HAYPILE_TRY_ASSIGN(buffer, AlignedBuffer::Allocate(bytes));
+  return {};
+}
+
+}  // namespace
+
+const GemvKernels& GemvKernelsFor(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::kAvx512) return kGemvAvx512;
+  if (isa == Isa::kAvx2) return kGemvAvx2;
+#endif
+  HAYPILE_CHECK(isa == Isa::kScalar);
+  return kGemvScalar;
+}
+
+// A block of rows of x times a panel of rows of W.
+struct Matmul::Tile {
+  const MatmulOutput* output = nullptr;
+  const float* x = nullptr;  // all of x, FP32
+  int64_t first_row = 0;     // of x
+  int64_t rows = 0;
+  int64_t first_column = 0;  // of y: row of W
+  int64_t columns = 0;
+};
+
+Matmul::Matmul(ThreadPool& pool) : pool_(pool), panels_(pool.size()), bf16_(pool.size()) {}
+
+Status Matmul::Reserve(int64_t m, int64_t k) {
+  HAYPILE_TRY(Grow(x_, RoundUp(m, kBf16RowStep) * k * static_cast<int64_t>(sizeof(float))));
+  for (auto& panel : panels_) {
+    HAYPILE_TRY(Grow(panel, kPanelRows * std::max(k, kTileRows) * static_cast<int64_t>(sizeof(float))));
+  }
+  return {};
+}
+
+void Matmul::Run(const float* x, int64_t m, std::span<const MatmulOutput> outputs) {
+  if (m == 0 || outputs.empty()) return;
+  const int64_t k = outputs[0].weights.columns;
+  for (const auto& output : outputs) HAYPILE_CHECK_EQ(output.weights.columns, k);
+  HAYPILE_CHECK_LE(m * k * static_cast<int64_t>(sizeof(float)), static_cast<int64_t>(x_.size_bytes()));
+  HAYPILE_CHECK_LE(kPanelRows * k * static_cast<int64_t>(sizeof(float)), static_cast<int64_t>(panels_[0].size_bytes()));
+  // The scalar level is the reference for every m.
+  if (m < kGemmRows || ActiveIsa() == Isa::kScalar) {
+    RunGemv(x, m, outputs);
+  } else {
+    RunGemm(x, m, outputs);
+  }
+}
+
+void Matmul::RunGemv(const float* x, int64_t m, std::span<const MatmulOutput> outputs) {
+  const GemvKernels& kernels = GemvKernelsFor(ActiveIsa());
+  const int64_t k = outputs[0].weights.columns;
+  float* prepared = x_.as<float>();
+  for (int64_t i = 0; i < m; ++i) kernels.prepare(x + i * k, k, prepared + i * k);
+
+  const int64_t rows_per_task =
+      RoundUp(std::max<int64_t>(kGemvTaskBytes / (k * static_cast<int64_t>(sizeof(uint16_t))), 1), kGemvRowStep);
+  const auto tasks_of = [&](const MatmulOutput& output) { return CeilDiv(output.weights.rows, rows_per_task); };
+  const auto body = [&](size_t index, int /*worker*/) {
+    int64_t place = 0;
+    const MatmulOutput& output = outputs[FindOutput(outputs, index, tasks_of, &place)];
+    const int64_t first = place * rows_per_task;
+    kernels.run({.weights = output.weights.data + first * k,
+                 .rows = std::min(rows_per_task, output.weights.rows - first),
+                 .k = k,
+                 .x = prepared,
+                 .m = m,
+                 .y = output.y + first,
+                 .y_stride = output.y_stride,
+                 .bias = output.bias != nullptr ? output.bias + first : nullptr});
+  };
+  pool_.ParallelFor(CountTasks(outputs, tasks_of), std::cref(body));
+}
+
+void Matmul::RunGemm(const float* x, int64_t m, std::span<const MatmulOutput> outputs) {
+  const int64_t k = outputs[0].weights.columns;
+  if (ActiveIsa() == Isa::kAvx512) {
+    const GemvKernels& kernels = GemvKernelsFor(Isa::kAvx512);
+    uint16_t* rounded = x_.as<uint16_t>();
+    const auto round_row = [&](size_t i, int /*worker*/) { kernels.round(x + i * k, k, rounded + i * k); };
+    pool_.ParallelFor(m, std::cref(round_row));
+    std::memset(rounded + m * k, 0, (RoundUp(m, kBf16RowStep) - m) * k * sizeof(uint16_t));
+  }
+
+  const int64_t row_blocks = CeilDiv(m, kTileRows);
+  int64_t panel_rows = kPanelRows;
+  const auto tasks_of = [&](const MatmulOutput& output) {
+    return CeilDiv(output.weights.rows, panel_rows) * row_blocks;
+  };
+  if (CountTasks(outputs, tasks_of) < kTilesPerWorker * pool_.size()) panel_rows = kSmallPanelRows;
+  const auto body = [&](size_t index, int worker) {
+    int64_t place = 0;
+    const MatmulOutput& output = outputs[FindOutput(outputs, index, tasks_of, &place)];
+    Tile tile{.output = &output, .x = x};
+    tile.first_row = place % row_blocks * kTileRows;
+    tile.rows = std::min(kTileRows, m - tile.first_row);
+    tile.first_column = place / row_blocks * panel_rows;
+    tile.columns = std::min(panel_rows, output.weights.rows - tile.first_column);
+    MultiplyTile(tile, worker);
+  };
+  pool_.ParallelFor(CountTasks(outputs, tasks_of), std::cref(body));
+}
+
+void Matmul::MultiplyTile(const Tile& tile, int worker) {
+  const MatmulOutput& output = *tile.output;
+  const int64_t k = output.weights.columns;
+  const uint16_t* weights = output.weights.data + tile.first_column * k;
+  float* y = output.y + tile.first_row * output.y_stride + tile.first_column;
+  float* panel = panels_[worker].as<float>();
+  const Isa isa = ActiveIsa();
+
+  bool done = false;
+  if (isa == Isa::kAvx512) {
+    const GemmShape shape{RoundUp(tile.rows, kBf16RowStep), tile.columns, k};
+    done = bf16_[worker].Run(shape, x_.as<uint16_t>() + tile.first_row * k, weights, panel);
+    for (int64_t i = 0; done && i < tile.rows; ++i) {
+      std::memcpy(y + i * output.y_stride, panel + i * tile.columns, tile.columns * sizeof(float));
+    }
+  }
+  if (!done) {
+    GemvKernelsFor(isa).widen(weights, tile.columns * k, panel);
+    const GemmShape shape{tile.rows, tile.columns, k};
+    HAYPILE_CHECK(SgemmOnThisThread(shape, tile.x + tile.first_row * k, k, panel, k, y, output.y_stride));
+  }
+  if (output.bias == nullptr) return;
+  for (int64_t i = 0; i < tile.rows; ++i) {
+    float* row = y + i * output.y_stride;
+    for (int64_t n = 0; n < tile.columns; ++n) row[n] += output.bias[tile.first_column + n];
+  }
+}
+
+}  // namespace haypile

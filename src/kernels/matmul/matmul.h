@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "base/result.h"
+#include "base/thread_pool.h"
+#include "kernels/matmul/onednn_gemm.h"
+
+namespace haypile {
+
+// Weights as the model holds them: BF16, row-major [rows][columns] = [out][in].
+struct Bf16Matrix {
+  const uint16_t* data = nullptr;
+  int64_t rows = 0;
+  int64_t columns = 0;
+};
+
+// One product of several that share their input.
+struct MatmulOutput {
+  Bf16Matrix weights;
+  const float* bias = nullptr;  // [rows] or null
+  float* y = nullptr;           // [m][y_stride], the first weights.rows of each row are written
+  int64_t y_stride = 0;
+};
+
+// y[m][N] = x[m][K] W[N][K]^T + bias on the thread pool, with FP32 activations and sums. Few rows go through GEMV
+// kernels that read the weights at the speed of memory; many rows through oneDNN, where on AVX-512 the activations are
+// rounded to BF16 first. The result does not depend on the number of threads.
+class Matmul {
+ public:
+  // The pool must outlive the object.
+  explicit Matmul(ThreadPool& pool);
+
+  // Makes room for products of up to `m` rows and `k` columns, so that Run allocates nothing. kOutOfBudget.
+  Status Reserve(int64_t m, int64_t k);
+
+  // All outputs' weights must have the same number of columns K; x is densely packed [m][K]. Room for (m, K) must
+  // have been reserved.
+  void Run(const float* x, int64_t m, std::span<const MatmulOutput> outputs);
+
+ private:
+  struct Tile;
+  void RunGemv(const float* x, int64_t m, std::span<const MatmulOutput> outputs);
+  void RunGemm(const float* x, int64_t m, std::span<const MatmulOutput> outputs);
+  void MultiplyTile(const Tile& tile, int worker);
+
+  ThreadPool& pool_;
+  AlignedBuffer x_;                    // all rows of x as the kernels want them
+  std::vector<AlignedBuffer> panels_;  // per worker: a panel of W in FP32 (or a tile of y)
+  std::vector<Bf16Gemm> bf16_;         // per worker
+};
+
+}  // namespace haypile

@@ -1,0 +1,266 @@
+#include "kernels/matmul/matmul.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "kernels/isa/isa.h"
+#include "kernels/matmul/gemv.h"
+#if defined(__x86_64__)
+#include "kernels/matmul/gemv_wide_test.h"
+#endif
+
+namespace haypile {
+namespace {
+
+struct NamedKernels {
+  std::string name;
+  const GemvKernels* kernels;
+};
+
+std::vector<NamedKernels> RunnableKernels() {
+  std::vector<NamedKernels> list = {{"scalar", &kGemvScalar}};
+#if defined(__x86_64__)
+  if (HighestIsa() >= Isa::kAvx2) {
+    list.push_back({"avx2", &kGemvAvx2});
+    list.push_back({"emulated512", &kGemvEmulated512});
+  }
+  if (HighestIsa() >= Isa::kAvx512) list.push_back({"avx512", &kGemvAvx512});
+#endif
+  return list;
+}
+
+double Widened(uint16_t bf16) {
+  const uint32_t bits = uint32_t{bf16} << 16;
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+uint16_t Rounded(float value) {
+  uint16_t bf16;
+  kGemvScalar.round(&value, 1, &bf16);
+  return bf16;
+}
+
+struct Problem {
+  int64_t m, n, k;
+  std::vector<float> x, bias;
+  std::vector<uint16_t> w;
+  std::vector<double> exact;      // [m][n]
+  std::vector<double> magnitude;  // sum of |x w|, what rounding errors are relative to
+};
+
+Problem RandomProblem(int64_t m, int64_t n, int64_t k, bool with_bias, unsigned seed = 1) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  Problem p{m, n, k, std::vector<float>(m * k), {}, std::vector<uint16_t>(n * k), {}, {}};
+  for (auto& value : p.x) value = normal(random);
+  for (auto& value : p.w) value = Rounded(normal(random));
+  if (with_bias) p.bias.resize(n);
+  for (auto& value : p.bias) value = normal(random);
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = with_bias ? p.bias[j] : 0, magnitude = std::abs(sum);
+      for (int64_t c = 0; c < k; ++c) {
+        const double product = p.x[i * k + c] * Widened(p.w[j * k + c]);
+        sum += product;
+        magnitude += std::abs(product);
+      }
+      p.exact.push_back(sum);
+      p.magnitude.push_back(magnitude);
+    }
+  }
+  return p;
+}
+
+// FP32 sums of k terms in at least eight partial sums err by at most (k / 8 + 8) * 2^-24 of the sum of magnitudes.
+double Fp32Bound(const Problem& p, size_t index) { return (p.k / 8.0 + 8) * 0x1p-24 * p.magnitude[index]; }
+
+void ExpectClose(const Problem& p, const std::vector<float>& y, int64_t y_stride, double extra_relative,
+                 const std::string& what) {
+  for (int64_t i = 0; i < p.m; ++i) {
+    for (int64_t j = 0; j < p.n; ++j) {
+      const size_t index = i * p.n + j;
+      ASSERT_NEAR(y[i * y_stride + j], p.exact[index], Fp32Bound(p, index) + extra_relative * p.magnitude[index])
+          << what << " m=" << p.m << " n=" << p.n << " k=" << p.k << " at " << i << "," << j;
+    }
+  }
+}
+
+TEST(GemvTest, EqualsDoubleReferenceOnEveryLevel) {
+  for (const auto& [name, kernels] : RunnableKernels()) {
+    for (int64_t m : {1, 2, 3, 4, 5, 8, 9}) {
+      for (int64_t n : {1, 3, 4, 7}) {
+        for (int64_t k : {1, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 576}) {
+          const Problem p = RandomProblem(m, n, k, (m + n) % 2 == 0);
+          std::vector<float> prepared(m * k), y(m * (n + 2), 77.0f);
+          for (int64_t i = 0; i < m; ++i) kernels->prepare(p.x.data() + i * k, k, prepared.data() + i * k);
+          kernels->run({.weights = p.w.data(),
+                        .rows = n,
+                        .k = k,
+                        .x = prepared.data(),
+                        .m = m,
+                        .y = y.data(),
+                        .y_stride = n + 2,
+                        .bias = p.bias.empty() ? nullptr : p.bias.data()});
+          ExpectClose(p, y, n + 2, 0, name);
+          for (int64_t i = 0; i < m; ++i) {
+            ASSERT_EQ(y[i * (n + 2) + n], 77.0f) << "wrote past its columns";
+            ASSERT_EQ(y[i * (n + 2) + n + 1], 77.0f) << "wrote past its columns";
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(GemvTest, RowsOfABatchEqualTheSameRowsAlone) {
+  for (const auto& [name, kernels] : RunnableKernels()) {
+    const Problem p = RandomProblem(7, 13, 100, false);
+    std::vector<float> prepared(7 * 100), together(7 * 13), alone(13);
+    for (int64_t i = 0; i < 7; ++i) kernels->prepare(p.x.data() + i * 100, 100, prepared.data() + i * 100);
+    GemvTask task{p.w.data(), 13, 100, prepared.data(), 7, together.data(), 13, nullptr};
+    kernels->run(task);
+    for (int64_t i = 0; i < 7; ++i) {
+      task.x = prepared.data() + i * 100;
+      task.m = 1;
+      task.y = alone.data();
+      kernels->run(task);
+      for (int64_t j = 0; j < 13; ++j) ASSERT_EQ(alone[j], together[i * 13 + j]) << name;
+    }
+  }
+}
+
+TEST(GemvTest, WidensAndRoundsEveryBf16Exactly) {
+  for (const auto& [name, kernels] : RunnableKernels()) {
+    std::vector<uint16_t> all(65536), back(65536);
+    for (int i = 0; i < 65536; ++i) all[i] = static_cast<uint16_t>(i);
+    std::vector<float> wide(65536);
+    // An odd count leaves a tail for the scalar loop.
+    kernels->widen(all.data(), 65535, wide.data());
+    kernels->widen(all.data() + 65535, 1, wide.data() + 65535);
+    kernels->round(wide.data(), 65535, back.data());
+    kernels->round(wide.data() + 65535, 1, back.data() + 65535);
+    for (int i = 0; i < 65536; ++i) {
+      if (std::isnan(wide[i])) {
+        ASSERT_EQ(back[i], i | 0x40) << name;
+      } else {
+        ASSERT_EQ(back[i], i) << name;
+      }
+    }
+  }
+}
+
+TEST(GemvTest, RoundsToNearestEven) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const struct {
+    float value;
+    uint16_t bf16;
+  } cases[] = {{1.0f + 0x1p-8f, 0x3f80},             // tie, down to even
+               {1.0f + 0x1p-7f + 0x1p-8f, 0x3f82},   // tie, up to even
+               {1.0f + 0x1p-8f + 0x1p-20f, 0x3f81},  // above the tie
+               {-1.0f - 0x1p-8f, 0xbf80},
+               {std::numeric_limits<float>::max(), 0x7f80},
+               {-0.0f, 0x8000},
+               {0x1p-149f, 0x0000},
+               {inf, 0x7f80},
+               {-inf, 0xff80}};
+  for (const auto& [name, kernels] : RunnableKernels()) {
+    for (const auto& c : cases) {
+      std::vector<float> x(17, c.value);
+      std::vector<uint16_t> out(17);
+      kernels->round(x.data(), 17, out.data());
+      for (uint16_t bf16 : out) ASSERT_EQ(bf16, c.bf16) << name << " " << c.value;
+    }
+  }
+}
+
+class MatmulTest : public testing::TestWithParam<Isa> {
+ protected:
+  void SetUp() override {
+    if (GetParam() > HighestIsa()) GTEST_SKIP() << "this processor lacks " << IsaName(GetParam());
+    before_ = ActiveIsa();
+    SetActiveIsaForTest(GetParam());
+  }
+  void TearDown() override {
+    if (GetParam() <= HighestIsa()) SetActiveIsaForTest(before_);
+  }
+  // Rounding activations to BF16 moves each by at most 2^-9 of itself.
+  double ActivationError(int64_t m) const { return GetParam() == Isa::kAvx512 && m >= 32 ? 0x1p-9 : 0; }
+
+  std::vector<float> Multiply(const Problem& p, int threads) {
+    ThreadPool pool(threads);
+    Matmul matmul(pool);
+    EXPECT_TRUE(matmul.Reserve(p.m, p.k).ok());
+    std::vector<float> y(p.m * p.n, -5.0f);
+    const MatmulOutput output{{p.w.data(), p.n, p.k}, p.bias.empty() ? nullptr : p.bias.data(), y.data(), p.n};
+    matmul.Run(p.x.data(), p.m, {&output, 1});
+    return y;
+  }
+
+ private:
+  Isa before_ = Isa::kScalar;
+};
+
+TEST_P(MatmulTest, EqualsDoubleReference) {
+  for (int64_t m : {1, 7, 31, 32, 33, 129, 200}) {
+    for (int64_t n : {1, 63, 130, 257}) {
+      for (int64_t k : {1, 33, 96}) {
+        const Problem p = RandomProblem(m, n, k, n % 2 == 0);
+        ExpectClose(p, Multiply(p, 2), n, ActivationError(m), "matmul");
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(MatmulTest, DoesNotDependOnThreads) {
+  for (int64_t m : {1, 5, 40, 300}) {
+    const Problem p = RandomProblem(m, 300, 200, false);
+    const auto one = Multiply(p, 1);
+    for (int threads : {2, 3}) ASSERT_EQ(one, Multiply(p, threads)) << m;
+  }
+}
+
+TEST_P(MatmulTest, SeveralOutputsShareTheInput) {
+  for (int64_t m : {2, 50}) {
+    const Problem a = RandomProblem(m, 70, 64, true, 1);
+    Problem b = RandomProblem(m, 9, 64, false, 2);
+    ThreadPool pool(2);
+    Matmul matmul(pool);
+    ASSERT_TRUE(matmul.Reserve(m, 64).ok());
+    std::vector<float> ya(m * 70), yb(m * 9), yb_alone(m * 9);
+    const MatmulOutput outputs[] = {{{a.w.data(), 70, 64}, a.bias.data(), ya.data(), 70},
+                                    {{b.w.data(), 9, 64}, nullptr, yb.data(), 9}};
+    matmul.Run(a.x.data(), m, outputs);
+    ExpectClose(a, ya, 70, ActivationError(m), "first");
+    b.x = a.x;
+    const MatmulOutput alone{{b.w.data(), 9, 64}, nullptr, yb_alone.data(), 9};
+    matmul.Run(b.x.data(), m, {&alone, 1});
+    EXPECT_EQ(yb, yb_alone);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryLevel, MatmulTest, testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512),
+                         [](const auto& test) { return std::string(IsaName(test.param)); });
+
+// The BF16 products of the AVX-512 path, by the library's own kernels for whatever this processor has.
+TEST(OnednnGemmTest, Bf16ProductsEqualDoubleReferenceWhereSupported) {
+  Bf16Gemm gemm;
+  for (int64_t m : {16, 48}) {
+    Problem p = RandomProblem(m, 65, 72, false);
+    std::vector<uint16_t> x(p.x.size());
+    kGemvScalar.round(p.x.data(), p.x.size(), x.data());
+    std::vector<float> y(m * 65);
+    if (!gemm.Run({m, 65, 72}, x.data(), p.w.data(), y.data())) GTEST_SKIP() << "oneDNN has no BF16 here";
+    ExpectClose(p, y, 65, 0x1p-9, "bf16");
+  }
+}
+
+}  // namespace
+}  // namespace haypile

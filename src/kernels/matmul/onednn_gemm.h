@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace haypile {
+
+// The one door to oneDNN. Both products run on the calling thread alone, whatever OpenMP would do: the thread pool of
+// this program splits the work, and OpenMP's own threads would only spin against it.
+
+// y[m][n] = x[m][k] * w[n][k]^T in FP32; leading dimensions in elements. False when the library refuses.
+struct GemmShape {
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+
+  auto operator<=>(const GemmShape&) const = default;
+};
+bool SgemmOnThisThread(const GemmShape& shape, const float* x, int64_t x_stride, const float* w, int64_t w_stride,
+                       float* y, int64_t y_stride);
+
+// y[m][n] = x[m][k] * w[n][k]^T with BF16 inputs and FP32 sums and output, all densely packed. Compiled products are
+// kept per shape. One object per worker: not thread-safe.
+class Bf16Gemm {
+ public:
+  Bf16Gemm();
+  ~Bf16Gemm();
+  Bf16Gemm(Bf16Gemm&&) noexcept;
+
+  // False when the library cannot do it (then nothing was written).
+  bool Run(const GemmShape& shape, const uint16_t* x, const uint16_t* w, float* y);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace haypile
