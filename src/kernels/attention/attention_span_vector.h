@@ -11,6 +11,9 @@
 #include "kernels/attention/attention_span.h"
 #include "kernels/attention/kv_decoders.h"
 
+// Accumulators live in registers only if every loop over them is unrolled.
+#define HAYPILE_UNROLL _Pragma("GCC unroll 16")
+
 namespace haypile {
 namespace {
 
@@ -143,6 +146,7 @@ class SpanKernel {
       const TilePart part_of = Part<true>(tile);
       float* out = span_.decoded + int64_t{tile} * kTileTokens * head_dim_;
       for (int group = 0; group * k_side_.scale_elements < head_dim_; ++group) {
+        HAYPILE_UNROLL
         for (int part = 0; part < kParts; ++part) {
           const F scale = Scales(k_side_, part_of.scales, group, part) * Splat<F>(Decoder::kFactor);
           const int first = group * k_side_.scale_elements;
@@ -162,9 +166,11 @@ class SpanKernel {
   static inline __attribute__((always_inline)) void DecodeWhole(const uint8_t* block, int part, Emit emit) {
     F values[Decoder::kStep];
     Decoder::template Decode<N, 0>(block, part, values);
+    HAYPILE_UNROLL
     for (int i = 0; i < Decoder::kStep; ++i) emit(i, values[i]);
     if constexpr (Decoder::kInner > Decoder::kStep) {
       Decoder::template Decode<N, 1>(block, part, values);
+      HAYPILE_UNROLL
       for (int i = 0; i < Decoder::kStep; ++i) emit(Decoder::kStep + i, values[i]);
     }
   }
@@ -176,9 +182,11 @@ class SpanKernel {
     constexpr int kChains = Chains<R>();
     for (int dim = first; dim < last; dim += Decoder::kInner) {
       const uint8_t* block = data + int64_t{dim / Decoder::kInner} * kBlockBytes;
+      HAYPILE_UNROLL
       for (int part = 0; part < kParts; ++part) {
         DecodeWhole<Decoder>(
             block, part, [&](int inner, F value) __attribute__((always_inline)) {
+              HAYPILE_UNROLL
               for (int r = 0; r < R; ++r) {
                 F& sum = sums[r][part][inner % kChains];
                 sum = MulAdd(Splat<F>(query[r][dim + inner]), value, sum);
@@ -192,6 +200,7 @@ class SpanKernel {
   void ScoreRows(int row) {
     constexpr bool kDecoded = std::is_same_v<Decoder, Fp32Decoder>;
     const float* query[R];
+    HAYPILE_UNROLL
     for (int r = 0; r < R; ++r) query[r] = QueryRow(row + r);
     for (int tile = 0; tile < tiles_; ++tile) {
       TilePart part_of;
@@ -205,9 +214,11 @@ class SpanKernel {
       for (int group = 0; group * step < head_dim_; ++group) {
         F sums[R][kParts][Chains<R>()] = {};
         KeyProducts<Decoder, R>(part_of.data, query, group * step, (group + 1) * step, sums);
+        HAYPILE_UNROLL
         for (int part = 0; part < kParts; ++part) {
           F scale = Splat<F>(Decoder::kFactor);
           if constexpr (!kDecoded) scale = scale * Scales(k_side_, part_of.scales, group, part);
+          HAYPILE_UNROLL
           for (int r = 0; r < R; ++r) {
             F sum = sums[r][part][0];
             if constexpr (Chains<R>() > 1) sum = sum + sums[r][part][1];
@@ -215,7 +226,9 @@ class SpanKernel {
           }
         }
       }
+      HAYPILE_UNROLL
       for (int r = 0; r < R; ++r) {
+        HAYPILE_UNROLL
         for (int part = 0; part < kParts; ++part) {
           StoreVec(ScoreRow(row + r) + tile * kTileTokens + part * N, totals[r][part]);
         }
@@ -290,6 +303,7 @@ class SpanKernel {
       const TilePart part_of = Part<false>(tile);
       for (int dim_block = 0; dim_block * kBlockLanes < head_dim_; ++dim_block) {
         const int group = dim_block * kBlockLanes / v_side_.scale_elements;
+        HAYPILE_UNROLL
         for (int part = 0; part < kParts; ++part) {
           StoreVec(scale + part * N, Scales(v_side_, part_of.scales, group, part) * Splat<F>(Decoder::kFactor));
         }
@@ -297,6 +311,7 @@ class SpanKernel {
         const uint8_t* data = part_of.data + int64_t{dim_block} * (kTileTokens / Decoder::kInner) * kBlockBytes;
         for (int token = 0; token < kTileTokens; token += Decoder::kInner) {
           const uint8_t* block = data + int64_t{token / Decoder::kInner} * kBlockBytes;
+          HAYPILE_UNROLL
           for (int part = 0; part < kParts; ++part) {
             DecodeWhole<Decoder>(block, part, [&](int inner, F value) {
               StoreVec(out + (token + inner) * kBlockLanes + part * N, value * Splat<F>(scale[token + inner]));
@@ -311,8 +326,10 @@ class SpanKernel {
   template <int R>
   void ScaleWeights(const TilePart& part_of, int tile, int row, int group, float factor,
                     float (&weights)[R][kTileTokens]) const {
+    HAYPILE_UNROLL
     for (int part = 0; part < kParts; ++part) {
       const F scale = Scales(v_side_, part_of.scales, group, part) * Splat<F>(factor);
+      HAYPILE_UNROLL
       for (int r = 0; r < R; ++r) {
         const F weight = LoadVec<F>(ScoreRow(row + r) + tile * kTileTokens + part * N);
         StoreVec(&weights[r][part * N], weight * scale);
@@ -327,10 +344,12 @@ class SpanKernel {
     for (int token = 0; token < tokens; token += Decoder::kInner) {
       const uint8_t* block = data + int64_t{token / Decoder::kInner} * kBlockBytes;
       const bool whole = token + Decoder::kInner <= tokens;
+      HAYPILE_UNROLL
       for (int part = 0; part < kParts; ++part) {
         DecodeWhole<Decoder>(
             block, part, [&](int inner, F value) __attribute__((always_inline)) {
               if (!whole && token + inner >= tokens) return;
+              HAYPILE_UNROLL
               for (int r = 0; r < R; ++r) {
                 F& sum = sums[r][part][inner % kChains];
                 sum = MulAdd(Splat<F>(weight[r][token + inner]), value, sum);
@@ -348,7 +367,9 @@ class SpanKernel {
     for (int dim_block = 0; dim_block * kBlockLanes < head_dim_; ++dim_block) {
       F sums[R][kParts][Chains<R>()] = {};
       const int group = dim_block * kBlockLanes / v_side_.scale_elements;
+      HAYPILE_UNROLL
       for (int r = 0; r < R; ++r) {
+        HAYPILE_UNROLL
         for (int part = 0; part < kParts; ++part) {
           sums[r][part][0] = LoadVec<F>(WeightedRow(row + r) + dim_block * kBlockLanes + part * N);
         }
@@ -359,20 +380,25 @@ class SpanKernel {
         if constexpr (kDecoded) {
           data = reinterpret_cast<const uint8_t*>(span_.decoded + dim_block * plane +
                                                   int64_t{tile} * kTileTokens * kBlockLanes);
+          HAYPILE_UNROLL
           for (int r = 0; r < R; ++r) weight[r] = ScoreRow(row + r) + tile * kTileTokens;
         } else {
           const TilePart part_of = Part<false>(tile);
           data = part_of.data + int64_t{dim_block} * (kTileTokens / Decoder::kInner) * kBlockBytes;
           if (v_side_.scale_kind == BlockScale::kNone && Decoder::kFactor == 1.0f) {
+            HAYPILE_UNROLL
             for (int r = 0; r < R; ++r) weight[r] = ScoreRow(row + r) + tile * kTileTokens;
           } else {
             ScaleWeights<R>(part_of, tile, row, group, Decoder::kFactor, scaled);
+            HAYPILE_UNROLL
             for (int r = 0; r < R; ++r) weight[r] = scaled[r];
           }
         }
         ValueProducts<Decoder, R>(data, weight, TokensIn(tile), sums);
       }
+      HAYPILE_UNROLL
       for (int r = 0; r < R; ++r) {
+        HAYPILE_UNROLL
         for (int part = 0; part < kParts; ++part) {
           F sum = sums[r][part][0];
           if constexpr (Chains<R>() > 1) sum = sum + sums[r][part][1];

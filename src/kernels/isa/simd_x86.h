@@ -43,7 +43,7 @@ inline void StoreVec(void* to, V value) {
 
 template <typename F>
 inline F Splat(float value) {
-  return F{} + value;
+  return value - F{};  // x - 0 is x, also for -0: nothing is computed
 }
 
 template <typename F, typename M>
