@@ -94,8 +94,7 @@ std::string ModelText(const CompareModelFacts& facts) {
 }
 
 std::string OptionsText(const CompareOptions& options) {
-  std::string streams;
-  for (const int64_t count : options.streams) streams += (streams.empty() ? "" : "/") + CountText(count);
+  const std::string streams = fmt::format("{}", fmt::join(options.streams, "/"));
   std::string text =
       fmt::format("{}, cache budget {}, longest request {} tokens, pages of {} tokens, {} streams, {} threads",
                   NameOf(options.effort), BytesText(options.kv_cache_memory_bytes), CountText(options.max_model_len),

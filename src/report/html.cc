@@ -34,9 +34,12 @@ std::string InScript(std::string text, std::string_view less_than) {
   return text;
 }
 
-// "</script" cannot stand in code outside strings, regular expressions and comments; in all three "<\/" means the same.
+// Code in whose strings and regular expressions an HTML parser sees neither the end of the script element nor a
+// comment; the added backslash means nothing there.
 std::string CodeInScript(std::string code) {
-  for (size_t at = 0; (at = code.find("</", at)) != std::string::npos; at += 3) code.replace(at, 2, "<\\/");
+  for (const std::string_view mark : {"</script", "</SCRIPT", "<!--"}) {
+    for (size_t at = 0; (at = code.find(mark, at)) != std::string::npos; at += 2) code.insert(at + 1, 1, '\\');
+  }
   return code;
 }
 

@@ -49,15 +49,15 @@ std::string MarkdownEscape(std::string_view text) {
 
 std::string MarkdownTable(const TextTable& table) {
   std::string out = "|";
-  for (const TableColumn& column : table.columns()) out += " " + MarkdownEscape(column.title) + " |";
+  for (const TableColumn& column : table.columns()) out += ' ' + MarkdownEscape(column.title) + " |";
   out += "\n|";
   for (const TableColumn& column : table.columns()) out += column.align == Align::kRight ? "---:|" : "---|";
   out += '\n';
   for (const auto& row : table.rows()) {
     out += '|';
     for (const TableCell& cell : row) {
-      const std::string text = MarkdownEscape(cell.text);
-      out += cell.tone == CellTone::kStrong && !text.empty() ? " **" + text + "** |" : " " + text + " |";
+      const std::string mark = cell.tone == CellTone::kStrong && !cell.text.empty() ? "**" : "";
+      out += ' ' + mark + MarkdownEscape(cell.text) + mark + " |";
     }
     out += '\n';
   }

@@ -17,7 +17,7 @@ std::string Grouped(std::string text) {
   const size_t point = std::min(text.find('.'), text.size());
   for (size_t at = point; at > first + 3;) {
     at -= 3;
-    text.insert(at, ",");
+    text.insert(text.begin() + static_cast<std::ptrdiff_t>(at), ',');
   }
   return text;
 }
