@@ -384,6 +384,33 @@ TEST(RowCodecTest, SubnormalAndTinyValuesNeverGrow) {
   }
 }
 
+TEST(RowCodecTest, ABlockWhoseScaleIsZeroHasTheCodesOfZero) {
+  // Smaller than any scale can hold, and zero itself, side by side.
+  std::vector<float> values(kHeadDim, std::numeric_limits<float>::denorm_min());
+  for (size_t i = 0; i < values.size(); i += 3) values[i] = i % 2 == 0 ? 0.0f : -values[i + 1];
+  for (const KvFormat format :
+       {KvFormat::kNvfp4, KvFormat::kNvfp4FourOverSix, KvFormat::kInt8PerTokenHead, KvFormat::kQ8_0, KvFormat::kQ4_0}) {
+    const Row row = RoundTrip(format, values, 1.0f);
+    const uint16_t zero = format == KvFormat::kQ4_0 ? 8 : 0;
+    EXPECT_EQ(row.scales[0] & 0x7fffu, 0u) << InfoOf(format).name;
+    for (const uint16_t code : row.codes) EXPECT_EQ(code, zero) << InfoOf(format).name;
+  }
+}
+
+TEST(RowCodecTest, Fp16ScalesSaturateOnlyWhereFp16Overflows) {
+  // d = 65510 still rounds to FP16's 65504, and elements are made with 65510 as llama.cpp makes them: 126.495 -> 126.
+  // d = 65530 overflows: elements are made with 65504, and 126.495 * 65530 / 65504 = 126.545 -> 127.
+  for (const float d : {65510.0f, 65530.0f}) {
+    std::vector<float> values(kHeadDim, 0.0f);
+    values[0] = 127.0f * d;
+    values[1] = 126.495f * d;
+    const Row row = RoundTrip(KvFormat::kQ8_0, values, 1.0f);
+    EXPECT_EQ(row.scales[0], 0x7bffu);
+    EXPECT_EQ(row.codes[0], 127);
+    EXPECT_EQ(row.codes[1], d < 65520.0f ? 126 : 127);
+  }
+}
+
 TEST(RowCodecTest, UnusableGlobalScaleGivesNanNotNumbers) {
   const std::vector<float> values(kHeadDim, 1.0f);
   for (const KvFormatInfo& info : AllKvFormats()) {
