@@ -70,9 +70,11 @@ ReportSection BucketsSection(const CompareResult& result) {
   const auto items = [](const CompareCost& cost) -> const auto& { return cost.buckets; };
   const auto key_of = [](const ContextBucket& bucket) { return Key{bucket.from, bucket.to}; };
   for (const Key& key : KeysInOrder<Key>(result, items, key_of)) {
-    auto cells = CellsFor(result, key, items, key_of, [](const ContextBucket& bucket, const CompareRun&) -> TableCell {
-      return KlText(bucket.mean_kl) + ", " + PercentText(bucket.top1_agreement);
-    });
+    auto cells =
+        CellsFor(result, key, items, key_of, [&](const ContextBucket& bucket, const CompareRun& run) -> TableCell {
+          if (run.kv_cache_dtype == result.baseline) return {"0 (itself)", CellTone::kFaint};
+          return KlText(bucket.mean_kl) + ", " + PercentText(bucket.top1_agreement);
+        });
     AddLabelled(CountText(key.first) + " to " + CountText(key.second), std::move(cells), &section.table);
   }
   return section;

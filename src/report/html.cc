@@ -51,8 +51,9 @@ std::string TableHtml(const TextTable& table) {
         std::string("<th scope=\"col\" class=\"") + align(c) + "\">" + HtmlEscape(table.columns()[c].title) + "</th>";
   }
   out += "</tr></thead><tbody>\n";
-  for (const auto& row : table.rows()) {
-    out += "<tr>";
+  for (size_t r = 0; r < table.rows().size(); ++r) {
+    const auto& row = table.rows()[r];
+    out += r > 0 && table.HasRule(r) ? "<tr class=\"ruled\">" : "<tr>";
     for (size_t c = 0; c < row.size(); ++c) {
       const std::string classes = std::string(align(c)) + " " + std::string(ClassOf(row[c].tone));
       const std::string open = c == 0 ? "<th scope=\"row\"" : "<td";

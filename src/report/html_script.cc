@@ -73,7 +73,7 @@ const std::string_view kReportScript = R"js(
     canvas.setAttribute("aria-label", title + "; the figures stand in the table below");
     config.options = Object.assign({responsive: true, maintainAspectRatio: false, animation: false}, config.options);
     config.options.plugins = Object.assign({title: {display: true, text: title, color: css("--ink"), font: {size: 13}},
-      legend: {position: "bottom", labels: {color: css("--ink"), boxWidth: 26, usePointStyle: config.type === "line"}}},
+      legend: {position: "bottom", labels: {color: css("--ink"), boxWidth: config.type === "line" ? 8 : 14, boxHeight: 8, usePointStyle: config.type === "line"}}},
       config.options.plugins);
     config.plugins = [whiskers, barLabels];
     charts.push(new Chart(canvas, config));

@@ -26,6 +26,7 @@ table { border-collapse:collapse; width:100%; font-size:13.5px; font-variant-num
 th, td { padding:6px 10px; border-bottom:1px solid var(--line); vertical-align:top; font-weight:400; }
 thead th { color:var(--soft); border-bottom:2px solid var(--line); vertical-align:bottom; white-space:nowrap; }
 .num { text-align:right; white-space:nowrap; } .text { text-align:left; } tbody th.text { white-space:nowrap; }
+.ruled th, .ruled td { border-top:2px solid var(--line); }
 tbody tr:hover { background:var(--card); }
 .strong { font-weight:600; } .faint { color:var(--soft); } .good { color:var(--good); } .bad { color:var(--bad); }
 .warn { color:var(--warn); }

@@ -128,6 +128,8 @@ void TextTable::AddRow(std::vector<TableCell> cells) {
 
 void TextTable::AddRule() { rules_.push_back(rows_.size()); }
 
+bool TextTable::HasRule(size_t row) const { return std::find(rules_.begin(), rules_.end(), row) != rules_.end(); }
+
 std::string TextTable::Render(int width, bool colour, int indent) const {
   std::vector<size_t> widths;
   for (size_t c = 0; c < columns_.size(); ++c) {
@@ -173,7 +175,7 @@ std::string TextTable::RenderColumns(const std::vector<size_t>& chosen, const st
   for (const TableColumn& column : columns_) titles.emplace_back(column.title, CellTone::kFaint);
   AppendRow(titles, chosen, widths, colour, indent, &out);
   for (size_t r = 0; r < rows_.size(); ++r) {
-    if (std::find(rules_.begin(), rules_.end(), r) != rules_.end()) {
+    if (HasRule(r)) {
       std::string rule;
       for (size_t i = 0; i < TotalWidth(widths); ++i) rule += "─";
       out += std::string(static_cast<size_t>(indent), ' ') + Toned(rule, CellTone::kFaint, colour) + '\n';

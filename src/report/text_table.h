@@ -39,6 +39,8 @@ class TextTable {
 
   const std::vector<TableColumn>& columns() const { return columns_; }
   const std::vector<std::vector<TableCell>>& rows() const { return rows_; }
+  // Whether a rule stands before this row.
+  bool HasRule(size_t row) const;
   bool empty() const { return rows_.empty(); }
 
   // Lines of at most `width` characters where that is possible: first the wrapping columns shrink, then the table is
