@@ -150,7 +150,7 @@ void AddSlopeRow(const CompareResult& result, TextTable* table) {
   for (const CompareRun& run : result.runs) {
     const bool has = run.speed && run.speed->slope_us_per_1k_tokens;
     any = any || has;
-    cells.push_back(has ? TableCell(FixedText(*run.speed->slope_us_per_1k_tokens, 1)) : kMissing);
+    cells.push_back(has ? TableCell(CountText(*run.speed->slope_us_per_1k_tokens, 1)) : kMissing);
   }
   if (!any) return;
   table->AddRule();
