@@ -22,7 +22,8 @@ struct BatchItem {
 // time; both use the thread pool given to Load, which must outlive the model.
 class DecoderModel {
  public:
-  // Reads all weights. kNotFound or kMalformed name a missing or wrongly shaped tensor; kOutOfBudget when memory is short.
+  // Reads all weights. kNotFound or kMalformed name a missing or wrongly shaped tensor; kOutOfBudget when memory is
+  // short.
   static Result<std::unique_ptr<DecoderModel>> Load(const Checkpoint& checkpoint, ThreadPool& pool);
   ~DecoderModel();
 
@@ -32,10 +33,10 @@ class DecoderModel {
   // Runs the tokens of all items through the model in one batch, extends the cache by them, and fills `hidden`
   // [rows][H] with the final-normed state of every token; rows are the items' tokens in order. A token reads its own K
   // and V back through the cache's format like any other.
-  // On an error nothing was computed: kInvalidArgument for a token id outside the vocabulary, a position past
-  // max_positions, an empty item, a sequence named twice, or an item longer than the cache's chunk_tokens;
-  // kOutOfBudget when the cache has no pages left (items before the failing one may have been extended: remove or retry
-  // none of the batch's sequences without checking KvCache::Length).
+  // kInvalidArgument, with nothing changed, for a token id outside the vocabulary, a position past max_positions, an
+  // empty item, a sequence named twice, or an item longer than the cache's chunk_tokens. kOutOfBudget when the cache or
+  // memory cannot hold the batch: items before the failing one may then have been extended without their K and V, so
+  // the batch's sequences must be removed.
   Status Forward(std::span<const BatchItem> items, KvCache& cache, std::span<float> hidden);
 
   // logits [rows][V] = hidden_rows [rows][H] times the output matrix.
