@@ -124,11 +124,15 @@ class CountTests(Tree):
         ctest = self.write(
             "ctest.xml",
             '<testsuite><testcase name="one_test" status="fail"><failure message=""/></testcase>'
-            '<testcase name="script" status="run"/><testcase name="crash_test" status="fail"/></testsuite>',
+            '<testcase name="script" status="run"/><testcase name="crash_test" status="fail"/>'
+            '<testcase name="unbuilt_test" status="notrun"><skipped message="Unable to find executable"/></testcase>'
+            '<testcase name="not_here" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/></testcase></testsuite>',
         )
         found = list(count_tests.outcomes(ctest, self.root))
         expected = [("A.a", "passed"), ("A.b", "failed"), ("A.c", "skipped")]
-        self.assertEqual(found, expected + [("script", "passed"), ("crash_test (ended badly)", "failed")])
+        expected += [("script", "passed"), ("crash_test (did not run to its end)", "failed")]
+        expected += [("unbuilt_test (did not run to its end)", "failed"), ("not_here", "skipped")]
+        self.assertEqual(found, expected)
 
 
 class RunCases(Tree):

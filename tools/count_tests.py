@@ -31,13 +31,14 @@ def outcomes(ctest_xml, folder):
         report = pathlib.Path(folder) / f"{program}.xml"
         cases = list(cases_of_program(report)) if report.exists() else []
         yield from cases
-        if status in ("notrun", "disabled") or test.find("skipped") is not None:
+        skipped = test.find("skipped")
+        if status == "disabled" or (skipped is not None and skipped.get("message", "").startswith("SKIP_")):
             yield program, "skipped"
         elif status == "run":
             if not cases:
                 yield program, "passed"
         elif not any(outcome == "failed" for _, outcome in cases):
-            yield f"{program} (ended badly)", "failed"
+            yield f"{program} (did not run to its end)", "failed"
 
 
 def main():
