@@ -33,9 +33,10 @@ class Tokenizer {
   static Result<std::unique_ptr<Tokenizer>> FromSpec(TokenizerSpec spec);
   ~Tokenizer();
 
-  // Token ids of any bytes (valid UTF-8 or not); no BOS is added. With `parse_special`, the text of a control token
-  // becomes that token; without, it is plain text (for input that users must not steer with). User-defined tokens are
-  // always recognized.
+  // Token ids of any bytes below 2 GiB (valid UTF-8 or not); no BOS is added. With `parse_special`, the text of a
+  // control token becomes that token; without, it is plain text (for input that users must not steer with).
+  // User-defined tokens are always recognized. A byte for which the vocabulary has no token is left out, as the models'
+  // own tokenizers do (smollm2 has none for 0xC0, 0xC1, 0xF1, 0xF2, 0xF5 to 0xFF).
   std::vector<int32_t> Encode(std::string_view text, bool parse_special = true) const;
 
   // The exact bytes of the tokens in a row, which may begin or end within a UTF-8 character. Control tokens give their
