@@ -57,6 +57,15 @@ TEST(KvGeometry, SkipLayers) {
   }
 }
 
+TEST(ModelSpec, ParametersOfSmolLm135M) {
+  ModelSpec model = SmolLm();
+  model.hidden_size = 576;
+  model.feed_forward_size = 1536;
+  model.vocabulary_size = 49152;
+  model.tied_output = true;
+  EXPECT_EQ(ParameterCount(model), 134515008);  // as its publishers count it
+}
+
 TEST(KvDtype, NamesRoundTripAndUnknownPartsAreNamed) {
   for (const auto& info : AllKvFormats()) {
     EXPECT_EQ(ParseKvDtype(info.name).value().Name(), info.name);

@@ -59,4 +59,7 @@ struct ModelSpec {
   int group_size() const { return query_heads / kv_heads; }
 };
 
+// Elements of all weights, biases and norms; a tied output matrix counts once.
+int64_t ParameterCount(const ModelSpec& model);
+
 }  // namespace haypile
