@@ -44,7 +44,7 @@ details { margin-top:12px; } summary { cursor:pointer; color:var(--soft); }
 .answers span { display:inline-block; min-width:11em; color:var(--soft); }
 @media (max-width:600px) { .facts { grid-template-columns:1fr; } .facts dd { margin-bottom:6px; } }
 @media print { :root { --paper:#fff; --ink:#000; --soft:#444; --line:#bbb; --card:#fff; --good:#1a7f4b; --bad:#c0362c; --warn:#9a6400; }
-  main { max-width:none; padding:0; } section, .card, .plot, tr { break-inside:avoid; } h2 { break-after:avoid; }
+  main { max-width:none; padding:0; } .card, .plot, tr { break-inside:avoid; } h2, .explain { break-after:avoid; }
   body { font-size:11px; } table { font-size:9.5px; } th, td { padding:3px 5px; } .scroll { overflow:visible; } }
 )css";
 
