@@ -1,0 +1,23 @@
+#pragma once
+
+#include <functional>
+
+#include "base/result.h"
+
+namespace CLI {
+class App;
+}
+
+namespace haypile {
+
+// A command registers its flags with the parser and says what to run once they are parsed.
+using CommandBody = std::function<Status()>;
+
+// Adds a subcommand; `chosen` gets its body when the user names it.
+void AddCompareCommand(CLI::App& app, CommandBody& chosen);
+void AddGenerateCommand(CLI::App& app, CommandBody& chosen);
+void AddFormatsCommand(CLI::App& app, CommandBody& chosen);
+void AddModelCommand(CLI::App& app, CommandBody& chosen);
+void AddReportCommand(CLI::App& app, CommandBody& chosen);
+
+}  // namespace haypile

@@ -1,0 +1,33 @@
+#include "output.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "report/html.h"
+
+namespace haypile {
+
+int OutputWidth() {
+  constexpr int kDefault = 120;
+  constexpr int kNarrowest = 60;
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kDefault;
+  return std::max<int>(size.ws_col, kNarrowest);
+}
+
+bool OutputHasColour() { return isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr; }
+
+Status WriteHtmlReport(const CompareResult& result, const std::string& path) {
+  return WriteFileAtomic(path, RenderHtml(result, InstalledChartJs()));
+}
+
+Status WriteJsonResult(const CompareResult& result, const std::string& path) {
+  return WriteFileAtomic(path, DumpJson(ToJson(result)) + "\n");
+}
+
+}  // namespace haypile

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "report/compare_result.h"
+
+namespace haypile {
+
+// Width of the terminal on standard output, or 120 where there is none; and whether it shows colour (NO_COLOR says no).
+int OutputWidth();
+bool OutputHasColour();
+
+// Writes the HTML report atomically.
+Status WriteHtmlReport(const CompareResult& result, const std::string& path);
+Status WriteJsonResult(const CompareResult& result, const std::string& path);
+
+}  // namespace haypile
