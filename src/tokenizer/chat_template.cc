@@ -98,8 +98,12 @@ void ChatTemplate::RecognizeChatml(std::string_view source) {
   leaves_out_thinking_ = Contains(source, "last_query_index") && Contains(source, "</think>");
   // The default stands in one literal from marker to marker; a message's content would break the literal.
   for (const std::string_view newline : {"\n", "\\n"}) {
-    const auto text = Between(source, fmt::format("<|im_start|>system{}", newline), "<|im_end|>");
-    if (text && !Contains(*text, "{") && !Contains(*text, "+")) default_system_ = Unescape(*text);
+    const std::string marker = fmt::format("<|im_start|>system{}", newline);
+    for (size_t at = source.find(marker); at != std::string_view::npos; at = source.find(marker, at + 1)) {
+      const auto text = Between(source.substr(at), marker, "<|im_end|>");
+      if (!text || default_system_ || text->find_first_of("{}+") != std::string_view::npos) continue;
+      default_system_ = Unescape(*text);
+    }
   }
 }
 
