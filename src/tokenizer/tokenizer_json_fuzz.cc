@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!spec.ok()) return 0;
   auto tokenizer = haypile::Tokenizer::FromSpec(std::move(*spec));
   if (!tokenizer.ok()) return 0;
-  for (const std::string text : {std::string("ab a\xC3\xA9 12\n<s>"), files.tokenizer_json.substr(0, 256)}) {
+  for (const std::string& text : {std::string("ab a\xC3\xA9 12\n<s>"), files.tokenizer_json.substr(0, 256)}) {
     for (const bool parse_special : {false, true}) {
       for (const int32_t id : (*tokenizer)->Encode(text, parse_special)) {
         HAYPILE_CHECK(id >= 0 && id < (*tokenizer)->vocab_size());
