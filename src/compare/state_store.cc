@@ -28,6 +28,7 @@ StateStore::StateStore(std::string path, std::string key)
   content_->json = std::move(*stored);
 }
 
+StateStore::StateStore(StateStore&&) noexcept = default;
 StateStore::~StateStore() = default;
 
 const Json* StateStore::Find(const std::string& step) const {

@@ -15,6 +15,7 @@ class StateStore {
   // `key` names everything that results depend on (model, options, program version, machine); a file of another key, or
   // one that cannot be read, counts as empty. An empty path keeps the state in memory only.
   StateStore(std::string path, std::string key);
+  StateStore(StateStore&&) noexcept;
   ~StateStore();
 
   // Null when the step is not done.
