@@ -18,17 +18,18 @@ std::string BothValues(const A& a, const B& b) {
 }  // namespace internal
 }  // namespace haypile
 
-#define HAYPILE_CHECK(condition)                                              \
-  do {                                                                        \
+#define HAYPILE_CHECK(condition)                                                  \
+  do {                                                                            \
     if (!(condition)) ::haypile::CheckFailed(#condition, __FILE__, __LINE__, ""); \
   } while (false)
 
-#define HAYPILE_CHECK_OP(a, op, b)                                                                            \
-  do {                                                                                                        \
-    const auto& haypile_a = (a);                                                                              \
-    const auto& haypile_b = (b);                                                                              \
-    if (!(haypile_a op haypile_b))                                                                            \
-      ::haypile::CheckFailed(#a " " #op " " #b, __FILE__, __LINE__, ::haypile::internal::BothValues(haypile_a, haypile_b)); \
+#define HAYPILE_CHECK_OP(a, op, b)                                                   \
+  do {                                                                               \
+    const auto& haypile_a = (a);                                                     \
+    const auto& haypile_b = (b);                                                     \
+    if (!(haypile_a op haypile_b))                                                   \
+      ::haypile::CheckFailed(#a " " #op " " #b, __FILE__, __LINE__,                  \
+                             ::haypile::internal::BothValues(haypile_a, haypile_b)); \
   } while (false)
 
 #define HAYPILE_CHECK_EQ(a, b) HAYPILE_CHECK_OP(a, ==, b)

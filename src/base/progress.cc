@@ -48,8 +48,7 @@ void Progress::Draw(bool force) {
   const double share = total_ > 0 ? std::clamp(done_ / total_, 0.0, 1.0) : 0.0;
   const double elapsed = ElapsedSeconds();
   const std::string left = share > 0.01 ? Duration(elapsed * (1 - share) / share) + " left" : "estimating";
-  const std::string rate =
-      unit_.empty() || elapsed <= 0 ? "" : fmt::format(", {:.1f} {}/s", done_ / elapsed, unit_);
+  const std::string rate = unit_.empty() || elapsed <= 0 ? "" : fmt::format(", {:.1f} {}/s", done_ / elapsed, unit_);
   if (terminal_) {
     const int filled = static_cast<int>(share * 24);
     fmt::print(stderr, "\r\x1b[K{} [{}{}] {:3.0f}% {}{}  {}", title_, std::string(filled, '#'),

@@ -99,9 +99,9 @@ using Status = Result<void>;
 #define HAYPILE_CONCAT(a, b) HAYPILE_CONCAT_INNER(a, b)
 
 // Evaluates a Result; returns its Error from the calling function, or goes on.
-#define HAYPILE_TRY(expression)                                    \
-  do {                                                             \
-    auto haypile_result = (expression);                            \
+#define HAYPILE_TRY(expression)                                         \
+  do {                                                                  \
+    auto haypile_result = (expression);                                 \
     if (!haypile_result.ok()) return std::move(haypile_result).error(); \
   } while (false)
 

@@ -23,9 +23,7 @@ TEST(Result, PassesValuesAndErrorsOn) {
   EXPECT_EQ(Quarter(6).error().message(), "odd");
 }
 
-TEST(Result, ContextGoesInFront) {
-  EXPECT_EQ(Error(ErrorCode::kIo, "b").WithContext("a").message(), "a: b");
-}
+TEST(Result, ContextGoesInFront) { EXPECT_EQ(Error(ErrorCode::kIo, "b").WithContext("a").message(), "a: b"); }
 
 TEST(ErrorCode, TableIsInOrderWithDistinctExitCodes) {
   std::set<int> seen;

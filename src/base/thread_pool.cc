@@ -7,8 +7,8 @@
 namespace haypile {
 namespace {
 
-// About 50 us of polling on current cores: longer than the gap between two loops of one forward pass.
-constexpr int kSpinsBeforeSleep = 20000;
+// About 40 us of polling on current cores: longer than the gap between two loops of one forward pass.
+constexpr int kSpinsBeforeSleep = 2000;
 
 inline void Pause() {
 #if defined(__x86_64__)

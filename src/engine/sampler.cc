@@ -49,8 +49,9 @@ int32_t Sampler::Sample(std::span<const float> logits) {
     if (!std::isnan(logits[i])) candidates.push_back({logits[i], static_cast<int32_t>(i)});
   }
   if (candidates.empty()) return 0;
-  std::sort(candidates.begin(), candidates.end(),
-            [](const Candidate& a, const Candidate& b) { return a.logit != b.logit ? a.logit > b.logit : a.id < b.id; });
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+    return a.logit != b.logit ? a.logit > b.logit : a.id < b.id;
+  });
   std::vector<double> weights(candidates.size());
   double total = 0;
   for (size_t i = 0; i < candidates.size(); ++i) {

@@ -42,8 +42,9 @@ struct GenerateOptions {
   SamplingOptions sampling;
 };
 
-// Prefills `prompt` in a fresh sequence of `cache`, then samples up to max_new_tokens, stopping before an end-of-sequence
-// token. `on_token` (may be empty) sees each as it comes; returning false stops. The sequence is removed at the end.
+// Prefills `prompt` in a fresh sequence of `cache`, then samples up to max_new_tokens, stopping before an
+// end-of-sequence token. `on_token` (may be empty) sees each as it comes; returning false stops. The sequence is
+// removed at the end.
 Result<std::vector<int32_t>> Generate(const Session& session, KvCache& cache, std::span<const int32_t> prompt,
                                       const GenerateOptions& options,
                                       const std::function<bool(int32_t)>& on_token = {});

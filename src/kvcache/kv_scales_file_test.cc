@@ -14,8 +14,7 @@ Result<KvScales> Read(const std::string& text) {
 }
 
 TEST(KvScalesFile, OneNumberALayerOrAHead) {
-  const auto scales =
-      Read(R"({"schema": "haypile.kv_scales/1", "k": 0.5, "v": [2, [1, 2, 3]]})").value();
+  const auto scales = Read(R"({"schema": "haypile.kv_scales/1", "k": 0.5, "v": [2, [1, 2, 3]]})").value();
   EXPECT_EQ(scales.k, (std::vector<std::vector<float>>{{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}}));
   EXPECT_EQ(scales.v, (std::vector<std::vector<float>>{{2, 2, 2}, {1, 2, 3}}));
 }

@@ -27,17 +27,15 @@ Result<KvGeometry> MakeKvGeometry(const ModelSpec& model, KvDtype dtype, const s
   for (const KvFormat format : {dtype.k, dtype.v}) {
     const KvFormatInfo& info = InfoOf(format);
     if (FitsHeadDim(info, model.head_dim)) continue;
-    return Error(ErrorCode::kInvalidArgument,
-                 "KV cache dtype '" + std::string(info.name) + "' stores blocks of " +
-                     std::to_string(info.block_elements == 0 ? 16 : info.block_elements) +
-                     " elements, which do not divide this model's head dim " + std::to_string(model.head_dim) +
-                     "; choose a dtype whose block does");
+    return Error(ErrorCode::kInvalidArgument, "KV cache dtype '" + std::string(info.name) + "' stores blocks of " +
+                                                  std::to_string(info.block_elements == 0 ? 16 : info.block_elements) +
+                                                  " elements, which do not divide this model's head dim " +
+                                                  std::to_string(model.head_dim) + "; choose a dtype whose block does");
   }
   KvGeometry geometry;
   for (size_t i = 0; i < model.layers.size(); ++i) {
     const bool keep = i < bf16_layers.size() && bf16_layers[i];
-    geometry.layers.push_back(
-        {keep ? KvDtype{} : dtype, model.kv_heads, model.head_dim, model.layers[i].window});
+    geometry.layers.push_back({keep ? KvDtype{} : dtype, model.kv_heads, model.head_dim, model.layers[i].window});
   }
   return geometry;
 }
@@ -60,10 +58,9 @@ Result<std::vector<bool>> ParseSkipLayers(const std::string& text, const ModelSp
     size_t index = 0;
     const auto [stop, code] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
     if (code != std::errc() || stop != entry.data() + entry.size() || index >= skipped.size()) {
-      return Error(ErrorCode::kInvalidArgument, "--kv-cache-dtype-skip-layers: no layer '" + entry +
-                                                    "'; this model has layers 0 to " +
-                                                    std::to_string(skipped.size() - 1) +
-                                                    "; give indices or sliding_window");
+      return Error(ErrorCode::kInvalidArgument,
+                   "--kv-cache-dtype-skip-layers: no layer '" + entry + "'; this model has layers 0 to " +
+                       std::to_string(skipped.size() - 1) + "; give indices or sliding_window");
     }
     skipped[index] = true;
   }

@@ -36,8 +36,8 @@ struct KvGeometry {
 // model's head dim (the message names both).
 Result<KvGeometry> MakeKvGeometry(const ModelSpec& model, KvDtype dtype, const std::vector<bool>& bf16_layers = {});
 
-// Tokens that a sliding layer must hold while a chunk of `chunk_tokens` is computed: the window before the chunk's first
-// token, and the chunk.
+// Tokens that a sliding layer must hold while a chunk of `chunk_tokens` is computed: the window before the chunk's
+// first token, and the chunk.
 int64_t SlidingTokensHeld(int window, int64_t chunk_tokens);
 
 // Parses --kv-cache-dtype-skip-layers: indices ("0,31" or "0 31") and/or "sliding_window"; one flag per layer.

@@ -16,12 +16,12 @@ enum class RopeKind { kDefault, kLinear, kLlama3, kYarn };
 struct RopeSpec {
   RopeKind kind = RopeKind::kDefault;
   double theta = 10000.0;
-  double factor = 1.0;                 // linear, llama3, yarn
-  double low_freq_factor = 1.0;        // llama3
-  double high_freq_factor = 4.0;       // llama3
-  int64_t original_max_position = 0;   // llama3, yarn
-  double beta_fast = 32.0;             // yarn
-  double beta_slow = 1.0;              // yarn
+  double factor = 1.0;                     // linear, llama3, yarn
+  double low_freq_factor = 1.0;            // llama3
+  double high_freq_factor = 4.0;           // llama3
+  int64_t original_max_position = 0;       // llama3, yarn
+  double beta_fast = 32.0;                 // yarn
+  double beta_slow = 1.0;                  // yarn
   std::optional<double> attention_factor;  // yarn; derived from factor when absent
   // Frequency divisors per dim pair that a GGUF carries in rope_freqs.weight; empty: none.
   std::vector<float> frequency_factors;
@@ -37,24 +37,24 @@ struct LayerSpec {
 // Shapes: L layers, Hq query heads, Hkv KV heads, D head dim, H hidden, F feed-forward, V vocabulary.
 struct ModelSpec {
   ModelFamily family = ModelFamily::kLlama;
-  std::string architecture;  // as the file spells it, for messages
-  int layer_count = 0;       // L
-  int hidden_size = 0;       // H
-  int query_heads = 0;       // Hq
-  int kv_heads = 0;          // Hkv
-  int head_dim = 0;          // D
-  int feed_forward_size = 0; // F
-  int vocabulary_size = 0;   // V
-  int64_t max_positions = 0; // context length the model was made for
+  std::string architecture;   // as the file spells it, for messages
+  int layer_count = 0;        // L
+  int hidden_size = 0;        // H
+  int query_heads = 0;        // Hq
+  int kv_heads = 0;           // Hkv
+  int head_dim = 0;           // D
+  int feed_forward_size = 0;  // F
+  int vocabulary_size = 0;    // V
+  int64_t max_positions = 0;  // context length the model was made for
   float norm_epsilon = 1e-5f;
   float query_scale = 0.0f;  // multiplies q.k; 1/sqrt(D) unless the model says otherwise
   bool tied_output = false;
-  bool qkv_bias = false;           // qwen2
-  bool qk_norm = false;            // qwen3, gemma3
-  float embedding_scale = 1.0f;    // sqrt(H) for gemma3
+  bool qkv_bias = false;         // qwen2
+  bool qk_norm = false;          // qwen3, gemma3
+  float embedding_scale = 1.0f;  // sqrt(H) for gemma3
   RopeSpec rope;
-  RopeSpec local_rope;             // gemma3 sliding layers
-  std::vector<LayerSpec> layers;   // L entries
+  RopeSpec local_rope;            // gemma3 sliding layers
+  std::vector<LayerSpec> layers;  // L entries
 
   int group_size() const { return query_heads / kv_heads; }
 };
