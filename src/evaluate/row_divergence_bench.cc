@@ -22,5 +22,3 @@ BENCHMARK(CompareRowPair)->Arg(49152)->Arg(262144)->Unit(benchmark::kMicrosecond
 
 }  // namespace
 }  // namespace haypile
-
-BENCHMARK_MAIN();

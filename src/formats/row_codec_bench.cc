@@ -31,5 +31,3 @@ BENCHMARK(BM_EncodeRow)->DenseRange(0, kKvFormatCount - 1);
 
 }  // namespace
 }  // namespace haypile
-
-BENCHMARK_MAIN();

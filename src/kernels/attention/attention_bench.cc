@@ -30,7 +30,8 @@ void BM_Decode(benchmark::State& state, KvFormat k, KvFormat v, int head_dim, in
   state.counters["share"] = benchmark::Counter(bytes / 1e9 / bandwidth, benchmark::Counter::kIsIterationInvariantRate);
 }
 
-void Register() {
+// At program start, since the list comes from the table of formats.
+const bool kRegistered = [] {
   for (const auto& info : AllKvFormats()) {
     for (const int head_dim : {64, 128}) {
       const std::string name = "decode/" + std::string(info.name) + "/D" + std::to_string(head_dim) + "/group3/16k";
@@ -41,14 +42,8 @@ void Register() {
   benchmark::RegisterBenchmark("decode/q8_0+nvfp4_4over6/D64/group3/16k", BM_Decode, KvFormat::kQ8_0,
                                KvFormat::kNvfp4FourOverSix, 64, 3, 16384)
       ->UseRealTime();
-}
+  return true;
+}();
 
 }  // namespace
 }  // namespace haypile
-
-int main(int argc, char** argv) {
-  haypile::Register();
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
-  return 0;
-}

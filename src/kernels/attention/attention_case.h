@@ -6,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "base/aligned_buffer.h"
 #include "formats/row_codec.h"
 #include "kernels/attention/attention.h"
 #include "kernels/attention/tile_layout.h"
@@ -44,7 +45,6 @@ class AttentionProblem {
   }
   size_t OutputSize() const { return queries_.size(); }
   uint8_t* pages() { return memory_.data(); }
-  const std::vector<uint8_t>& memory() const { return memory_; }
 
   // The largest magnitude of decoded V: outputs are averages of V, so errors are measured against it.
   double ValueScale() const { return value_scale_; }
@@ -75,7 +75,7 @@ class AttentionProblem {
     view_.v_format = shape_.v_format;
     view_.layout = MakeTileLayout(shape_.k_format, shape_.v_format, shape_.kv_heads, shape_.head_dim);
     view_.page_bytes = view_.layout.tile_bytes * (shape_.page_tokens / kTileTokens);
-    memory_.resize(static_cast<size_t>(view_.page_bytes) * order.size());
+    memory_ = AlignedBuffer::Allocate(static_cast<size_t>(view_.page_bytes) * order.size()).value();
     view_.pages = memory_.data();
     k_scales_.assign(shape_.kv_heads, shape_.k_scale);
     v_scales_.assign(shape_.kv_heads, shape_.v_scale);
@@ -155,7 +155,7 @@ class AttentionProblem {
   AttentionCase shape_;
   std::mt19937 random_;
   PagedKvView view_;
-  std::vector<uint8_t> memory_;
+  AlignedBuffer memory_;
   std::vector<float> k_scales_, v_scales_, queries_;
   std::vector<std::vector<int32_t>> tables_;
   std::vector<AttentionSequence> sequences_;

@@ -44,10 +44,16 @@ struct Fp16Decoder {
   }
 };
 
-// E4M3: bits seeeemmm. As bf16: exponent + 120, so (p << 4) + 0x3C00 for normal p = eeeemmm; the seven subnormals m *
-// 2^-9 come from a table, since flushing them or scaling denormals would be wrong or slow.
-constexpr uint8_t kE4m3SubnormalHigh[16] = {0x00, 0x3b, 0x3b, 0x3b, 0x3c, 0x3c, 0x3c, 0x3c};
-constexpr uint8_t kE4m3SubnormalLow[16] = {0x00, 0x00, 0x80, 0xc0, 0x00, 0x20, 0x40, 0x60};
+// E4M3: bits seeeemmm. As bf16 a normal code is sign, then p = eeeemmm shifted by 4, plus 0x3C00 for the exponent: the
+// high byte follows from the high nibble alone, the low byte is the low nibble. The seven subnormals m * 2^-9, zero and
+// NaN are put right by adding to both bytes, looked up by a small index: p for p < 8, 8 for any normal code, 9 for NaN.
+// Flushing subnormals would be wrong, and scaling FP32 denormals instead is slow.
+constexpr uint8_t kE4m3High[16] = {0x3c, 0x3d, 0x3e, 0x3f, 0x40, 0x41, 0x42, 0x43,
+                                   0xbc, 0xbd, 0xbe, 0xbf, 0xc0, 0xc1, 0xc2, 0xc3};
+constexpr uint8_t kE4m3fnAddHigh[16] = {0xc4, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0x3c};
+constexpr uint8_t kE4m3fnuzAddHigh[16] = {0xc4, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0x43};
+constexpr uint8_t kE4m3AddLow[16] = {0x00, 0xf0, 0x60, 0x90, 0xc0, 0xd0, 0xe0, 0xf0, 0, 0};
+constexpr uint8_t kE4m3fnuzAddLow[16] = {0x00, 0xf0, 0x60, 0x90, 0xc0, 0xd0, 0xe0, 0xf0, 0, 0xf0};
 
 template <bool kFnuz>
 struct E4m3Decoder {
@@ -59,14 +65,11 @@ struct E4m3Decoder {
     using B = typename Vec<N>::B;
     const B x = LoadVec<B>(block + part * 4 * N);
     const B p = x & 0x7f;
-    const B subnormal = (B)(p < 8);
-    B high = (p >> 4) + 0x3c;
-    B low = p << 4;
-    high = Select(subnormal, Lookup(kE4m3SubnormalHigh, p), high);
-    low = Select(subnormal, Lookup(kE4m3SubnormalLow, p), low);
+    const B small = MinBytes(p, B{} + 8);
     const B nan = kFnuz ? (B)(x == 0x80) : (B)(p == 0x7f);
-    high = high | (nan & 0x7f) | (x & 0x80);
-    if (kFnuz) low = low | (nan & 0xf0);
+    const B index = kFnuz ? small | (nan & 9) : small - nan;
+    const B high = Lookup(kE4m3High, x >> 4) + Lookup(kFnuz ? kE4m3fnuzAddHigh : kE4m3fnAddHigh, index);
+    const B low = (x << 4) + Lookup(kFnuz ? kE4m3fnuzAddLow : kE4m3AddLow, index);
     WidenBytePlanes<N>(low, high, out);
   }
 };

@@ -60,6 +60,7 @@ inline Vec<8>::B UnpackLow(Vec<8>::B a, Vec<8>::B b) { return (Vec<8>::B)_mm256_
 inline Vec<8>::B UnpackHigh(Vec<8>::B a, Vec<8>::B b) {
   return (Vec<8>::B)_mm256_unpackhi_epi8((__m256i)a, (__m256i)b);
 }
+inline Vec<8>::B MinBytes(Vec<8>::B a, Vec<8>::B b) { return (Vec<8>::B)_mm256_min_epu8((__m256i)a, (__m256i)b); }
 // table[index & 15] in each byte; index bytes below 128.
 inline Vec<8>::B Lookup(const uint8_t (&table)[16], Vec<8>::B index) {
   const __m256i t = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
@@ -90,6 +91,7 @@ inline Vec<16>::B UnpackLow(Vec<16>::B a, Vec<16>::B b) {
 inline Vec<16>::B UnpackHigh(Vec<16>::B a, Vec<16>::B b) {
   return (Vec<16>::B)_mm512_unpackhi_epi8((__m512i)a, (__m512i)b);
 }
+inline Vec<16>::B MinBytes(Vec<16>::B a, Vec<16>::B b) { return (Vec<16>::B)_mm512_min_epu8((__m512i)a, (__m512i)b); }
 inline Vec<16>::B Lookup16(const uint8_t (&table)[16], Vec<16>::B index) {
   const __m512i t = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
   return (Vec<16>::B)_mm512_shuffle_epi8(t, (__m512i)index);
@@ -130,6 +132,10 @@ inline Vec<16>::B UnpackHigh(Vec<16>::B a, Vec<16>::B b) {
   using H = Vec<8>::B;
   return JoinHalves<Vec<16>::B>(UnpackHigh(HalfOf<H>(a, 0), HalfOf<H>(b, 0)),
                                 UnpackHigh(HalfOf<H>(a, 1), HalfOf<H>(b, 1)));
+}
+inline Vec<16>::B MinBytes(Vec<16>::B a, Vec<16>::B b) {
+  using H = Vec<8>::B;
+  return JoinHalves<Vec<16>::B>(MinBytes(HalfOf<H>(a, 0), HalfOf<H>(b, 0)), MinBytes(HalfOf<H>(a, 1), HalfOf<H>(b, 1)));
 }
 inline Vec<16>::B Lookup16(const uint8_t (&table)[16], Vec<16>::B index) {
   using H = Vec<8>::B;

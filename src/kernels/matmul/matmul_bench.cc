@@ -38,5 +38,3 @@ BENCHMARK(BM_Matmul)
 
 }  // namespace
 }  // namespace haypile
-
-BENCHMARK_MAIN();
