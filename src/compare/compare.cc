@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/machine.h"
+#include "base/sha256.h"
 #include "checkpoint/checkpoint.h"
 #include "compare/capacity.h"
 #include "compare/engine_generator.h"
@@ -303,8 +304,10 @@ class Comparison {
       for (size_t lane = 0; lane < lanes_.size(); ++lane) {
         Progress(kGoldenPasses * static_cast<double>(lane), "golden prompts");
         HAYPILE_TRY_ASSIGN(TextGenerator * generator, GeneratorOf(lane));
-        HAYPILE_TRY_ASSIGN(auto of_lane, RunGolden(*generator, codec_));
-        outputs.push_back(std::move(of_lane));
+        auto of_lane = RunGolden(*generator, codec_);
+        if (SkipIfTooLong(of_lane, "golden prompts")) return {};
+        if (!of_lane.ok()) return std::move(of_lane).error();
+        outputs.push_back(std::move(*of_lane));
       }
       HAYPILE_TRY(state_.Put(kStep, GoldenToJson(outputs)));
     }
@@ -313,6 +316,14 @@ class Comparison {
     }
     StepDone(kGoldenPasses * static_cast<double>(lanes_.size()));
     return {};
+  }
+
+  // A prompt that the model's context cannot hold leaves its part out, by name.
+  template <typename T>
+  bool SkipIfTooLong(const Result<T>& result, const std::string& what) {
+    if (result.ok() || result.error().code() != ErrorCode::kOutOfBudget) return false;
+    result_.skipped.push_back({what, result.error().message()});
+    return true;
   }
 
   // Runs `ask` under every lane, or takes what an earlier run stored.
@@ -345,9 +356,11 @@ class Comparison {
   Status RunTasks() {
     const std::vector<Task> tasks = TasksFor(codec_, result_.skipped);
     for (const Task& task : tasks) {
-      HAYPILE_TRY_ASSIGN(const LanePasses passes,
-                         PassesOf("task:" + task.name, task.items.size(), kTaskPasses,
-                                  [&](TextGenerator& generator) { return RunTask(generator, codec_, task); }));
+      auto asked = PassesOf("task:" + task.name, task.items.size(), kTaskPasses,
+                            [&](TextGenerator& generator) { return RunTask(generator, codec_, task); });
+      if (SkipIfTooLong(asked, task.name)) continue;
+      if (!asked.ok()) return std::move(asked).error();
+      const LanePasses& passes = *asked;
       AddEvidence(task.name, passes);
       for (size_t lane = 0; lane < lanes_.size(); ++lane) {
         result_.runs[lane].cost->tasks.push_back(SummarizeTask(task, passes[0], passes[lane]));
@@ -441,6 +454,7 @@ std::string StateKey(const CompareRequest& request, const CompareContext& contex
       fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", context.tool_version, context.commit, context.model_path,
                   size, time, request.kv_cache_memory_bytes, request.max_model_len, NameOf(request.effort),
                   request.skip_layers, request.scales_path, request.page_tokens, threads, IsaName(ActiveIsa()));
+  if (const auto scales = Sha256OfFile(request.scales_path); scales.ok()) key += "|" + *scales;
   for (const KvDtype dtype : request.dtypes) key += "|" + dtype.Name();
   for (const int64_t streams : request.streams) key += fmt::format("|{}", streams);
   return key;

@@ -73,6 +73,12 @@ Result<std::vector<std::vector<int32_t>>> EngineGenerator::RunBatch(std::span<co
                                                                     int max_new_tokens) {
   for (const auto& prompt : prompts) {
     if (prompt.empty()) return Error(ErrorCode::kInvalidArgument, "a prompt has no tokens");
+    const int64_t length = static_cast<int64_t>(prompt.size()) + max_new_tokens;
+    const int64_t limit = session_.spec().max_positions;
+    if (length > limit) {
+      return Error(ErrorCode::kOutOfBudget, "prompt and answer take " + std::to_string(length) +
+                                                " tokens; the model's context holds " + std::to_string(limit));
+    }
   }
   std::vector<Stream> streams(prompts.size());
   Status status = PrefillAll(prompts, streams);

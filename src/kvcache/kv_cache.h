@@ -62,8 +62,8 @@ class KvCache {
   void RemoveSequence(SequenceId id);  // frees all its pages
   int64_t Length(SequenceId id) const;
 
-  // Makes room for `tokens` more tokens and frees the sliding pages that no later query can see. kOutOfBudget, with
-  // nothing changed, when pages run out.
+  // Makes room for `tokens` more tokens and frees the sliding pages that no later query can see. kOutOfBudget when
+  // pages run out: the sequence then has the length and the keys and values it had.
   Status Extend(SequenceId id, int64_t tokens);
 
   // A new sequence with the same tokens in pages of its own (copied, not shared). kOutOfBudget as Extend.
