@@ -157,13 +157,13 @@ TEST_P(LogitsReferenceTest, PromptsGiveTheReferencesLikeliestTokens) {
              worst);
 }
 
-TEST_P(LogitsReferenceTest, TextsHaveTheReferencesLikelihood) {
+TEST_P(LogitsReferenceTest, SlowTextsHaveTheReferencesLikelihood) {
   for (const char* text : {"narrative", "essays", "handbook", "almanac"}) {
     ExpectMeanNll(text, FullTests() ? 4096 : kQuickTokens);
   }
 }
 
-TEST_P(LogitsReferenceTest, LongTextHasTheReferencesLikelihood) {
+TEST_P(LogitsReferenceTest, SlowLongTextHasTheReferencesLikelihood) {
   if (!FullTests()) GTEST_SKIP() << "set HAYPILE_FULL_TESTS=1";
   ExpectMeanNll("narrative", 8192);
 }
