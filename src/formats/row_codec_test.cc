@@ -386,8 +386,9 @@ TEST(RowCodecTest, SubnormalAndTinyValuesNeverGrow) {
 
 TEST(RowCodecTest, ABlockWhoseScaleIsZeroHasTheCodesOfZero) {
   // Smaller than any scale can hold, and zero itself, side by side.
-  std::vector<float> values(kHeadDim, std::numeric_limits<float>::denorm_min());
-  for (size_t i = 0; i < values.size(); i += 3) values[i] = i % 2 == 0 ? 0.0f : -values[i + 1];
+  constexpr float kTiny = std::numeric_limits<float>::denorm_min();
+  std::vector<float> values(kHeadDim, kTiny);
+  for (size_t i = 0; i < values.size(); i += 3) values[i] = i % 2 == 0 ? 0.0f : -kTiny;
   for (const KvFormat format :
        {KvFormat::kNvfp4, KvFormat::kNvfp4FourOverSix, KvFormat::kInt8PerTokenHead, KvFormat::kQ8_0, KvFormat::kQ4_0}) {
     const Row row = RoundTrip(format, values, 1.0f);
