@@ -180,6 +180,56 @@ inline typename Vec<N>::F Exp2(typename Vec<N>::F x) {
   return Select(not_a_number, x, Select(dead, F{}, scaled));
 }
 
+template <int N>
+inline typename Vec<N>::F PowerOfTwo(typename Vec<N>::I exponent) {
+  return (typename Vec<N>::F)((exponent + 127) << 23);
+}
+
+// e^x within 2 units in the last place. x = n ln 2 + r with ln 2 in two parts, |r| <= ln 2 / 2; e^r by its series to
+// r^7 (remainder below 2^-27); 2^n in two steps, so that results below 2^-126 come out gradually and 2^128 is inf.
+template <int N>
+inline typename Vec<N>::F NaturalExp(typename Vec<N>::F x) {
+  using F = typename Vec<N>::F;
+  using I = typename Vec<N>::I;
+  const F low = Splat<F>(-104.0f), high = Splat<F>(89.0f);  // e^low rounds to 0, e^high is inf
+  const F clamped = Select(x < low, low, Select(x > high, high, x));
+  const F magic = Splat<F>(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
+  const F shifted = MulAdd(clamped, Splat<F>(1.44269504f), magic);
+  const F n = shifted - magic;
+  F r = MulAdd(n, Splat<F>(-0.693145751953125f), clamped);  // 15 bits of ln 2: n times it is exact
+  r = MulAdd(n, Splat<F>(-1.42860682e-6f), r);
+  F p = Splat<F>(1.9841270e-4f);
+  p = MulAdd(p, r, Splat<F>(1.3888889e-3f));
+  p = MulAdd(p, r, Splat<F>(8.3333333e-3f));
+  p = MulAdd(p, r, Splat<F>(4.1666668e-2f));
+  p = MulAdd(p, r, Splat<F>(1.6666667e-1f));
+  p = MulAdd(p, r, Splat<F>(0.5f));
+  p = MulAdd(p * r, r, r) + Splat<F>(1.0f);
+  const I whole = (I)shifted - (I)magic;
+  const I half = whole >> 1;
+  const F result = p * PowerOfTwo<N>(half) * PowerOfTwo<N>(whole - half);
+  return Select(x != x, x, result);
+}
+
+template <int N>
+struct HalfVec;  // N lanes of 16 bits
+template <>
+struct HalfVec<8> {
+  typedef uint16_t U __attribute__((vector_size(16)));
+};
+template <>
+struct HalfVec<16> {
+  typedef uint16_t U __attribute__((vector_size(32)));
+};
+
+// N BF16 values as FP32.
+template <int N>
+inline typename Vec<N>::F LoadBf16(const uint16_t* from) {
+  using U = typename Vec<N>::U;
+  return (typename Vec<N>::F)(__builtin_convertvector(LoadVec<typename HalfVec<N>::U>(from), U) << 16);
+}
+inline float WidenBf16(uint16_t bf16) { return __builtin_bit_cast(float, uint32_t{bf16} << 16); }
+
 }  // namespace
 }  // namespace haypile
 

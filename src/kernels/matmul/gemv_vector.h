@@ -16,24 +16,11 @@ namespace haypile {
 namespace {
 
 template <int N>
-struct HalfVec;  // N lanes of 16 bits; the attribute wants a width that depends on no template parameter
-template <>
-struct HalfVec<8> {
-  typedef uint16_t U __attribute__((vector_size(16)));
-};
-template <>
-struct HalfVec<16> {
-  typedef uint16_t U __attribute__((vector_size(32)));
-};
-
-template <int N>
 struct GemvVector {
   using F = typename Vec<N>::F;
   using U = typename Vec<N>::U;
   using Half = typename HalfVec<N>::U;
   static constexpr int64_t kBlock = 2 * N;
-
-  static float WidenOne(uint16_t bf16) { return __builtin_bit_cast(float, uint32_t{bf16} << 16); }
 
   // Lane j: the sum of the two lanes of a (of b, where j has bit S set) that differ from j at most in bit S.
   template <int S, int... J>
@@ -91,7 +78,7 @@ struct GemvVector {
     for (int r = 0; r < R; ++r) {
       for (int m = 0; m < M; ++m) {
         float sum = sums[r * M + m];
-        for (int64_t j = whole; j < k; ++j) sum += WidenOne(w[r * k + j]) * x[m * k + j];
+        for (int64_t j = whole; j < k; ++j) sum += WidenBf16(w[r * k + j]) * x[m * k + j];
         if (t.bias != nullptr) sum += t.bias[row + r];
         t.y[(first + m) * t.y_stride + row + r] = sum;
       }
@@ -136,10 +123,8 @@ struct GemvVector {
 
   static void Widen(const uint16_t* bf16, int64_t count, float* out) noexcept {
     int64_t i = 0;
-    for (; i + N <= count; i += N) {
-      StoreVec(out + i, __builtin_convertvector(LoadVec<Half>(bf16 + i), U) << 16);
-    }
-    for (; i < count; ++i) out[i] = WidenOne(bf16[i]);
+    for (; i + N <= count; i += N) StoreVec(out + i, LoadBf16<N>(bf16 + i));
+    for (; i < count; ++i) out[i] = WidenBf16(bf16[i]);
   }
 
   static void Round(const float* x, int64_t count, uint16_t* bf16) noexcept {
