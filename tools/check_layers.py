@@ -8,9 +8,9 @@ a module, and a cycle. Applications may include every module.
 usage: check_layers.py [ROOT]      (default: the repository)
 """
 
-import pathlib
 import re
-import sys
+
+import breaches
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 MODULE_CALL = re.compile(r"haypile_module\s*\(([^)]*)\)")
@@ -109,16 +109,5 @@ def check(root):
     yield from check_includes(root, modules)
 
 
-def main():
-    default = pathlib.Path(__file__).resolve().parent.parent
-    root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default
-    breaches = list(check(root))
-    for breach in breaches:
-        print(breach)
-    if breaches:
-        sys.exit(f"{len(breaches)} breaches of the layers")
-    print(f"layers: {len(read_modules(root))} modules, no breach")
-
-
 if __name__ == "__main__":
-    main()
+    breaches.main(check, "breaches of the layers", lambda root: f"layers: {len(read_modules(root))} modules, no breach")

@@ -8,9 +8,9 @@ usage: check_sizes.py [ROOT]      (default: the repository)
 """
 
 import ast
-import pathlib
 import re
-import sys
+
+import breaches
 
 FILE_LINES = 800
 FUNCTION_LINES = 80
@@ -110,16 +110,5 @@ def check(root):
         yield from check_file(path, path.relative_to(root))
 
 
-def main():
-    default = pathlib.Path(__file__).resolve().parent.parent
-    root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else default
-    breaches = list(check(root))
-    for breach in breaches:
-        print(breach)
-    if breaches:
-        sys.exit(f"{len(breaches)} files or functions are too long")
-    print(f"sizes: {len(list(files(root)))} files, none too long")
-
-
 if __name__ == "__main__":
-    main()
+    breaches.main(check, "files or functions are too long", lambda root: f"sizes: {len(list(files(root)))} files, none too long")
