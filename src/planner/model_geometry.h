@@ -78,6 +78,7 @@ struct ModelGeometry {
   // Weights, when no file tells: parameters that the config implies, and the format it declares.
   int64_t parameters = 0;         // all of them
   int64_t active_parameters = 0;  // read for one token (mixture of experts: fewer)
+  bool tied_embeddings = false;   // the output matrix is the input embedding; quantizers keep both in 16 bits
   WeightFormat weights;
   std::optional<int64_t> weight_bytes;  // measured from safetensors headers or a GGUF
   // KV dtype that the checkpoint itself asks for (hf_quant_config, compressed-tensors kv_cache_scheme): "fp8",
