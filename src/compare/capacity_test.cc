@@ -2,18 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "spec/smollm2_spec_test.h"
+
 namespace haypile {
 namespace {
-
-ModelSpec SmolLm() {
-  ModelSpec spec;
-  spec.layer_count = 30;
-  spec.query_heads = 9;
-  spec.kv_heads = 3;
-  spec.head_dim = 64;
-  spec.layers.resize(30);
-  return spec;
-}
 
 CompareRequest Request(const std::string& dtypes) {
   CompareRequest request;
@@ -24,8 +16,8 @@ CompareRequest Request(const std::string& dtypes) {
 
 TEST(PlanCapacity, RatiosAndTheReasonForTheGap) {
   const CompareRequest request = Request("bf16,fp8,nvfp4");
-  const auto lanes = MakeLanes(SmolLm(), request).value();
-  const auto runs = PlanCapacity(SmolLm(), request, lanes).value();
+  const auto lanes = MakeLanes(SmolLm2Spec(), request).value();
+  const auto runs = PlanCapacity(SmolLm2Spec(), request, lanes).value();
   EXPECT_EQ(runs[0].pool_tokens, 23296);
   EXPECT_EQ(runs[1].pool_tokens, 46592);
   EXPECT_EQ(runs[2].pool_tokens, 82848);
@@ -39,8 +31,8 @@ TEST(PlanCapacity, RatiosAndTheReasonForTheGap) {
 TEST(PlanCapacity, SkippedLayersExplainTheGap) {
   CompareRequest request = Request("bf16,nvfp4");
   request.skip_layers = "0,29";
-  const auto lanes = MakeLanes(SmolLm(), request).value();
-  const auto runs = PlanCapacity(SmolLm(), request, lanes).value();
+  const auto lanes = MakeLanes(SmolLm2Spec(), request).value();
+  const auto runs = PlanCapacity(SmolLm2Spec(), request, lanes).value();
   EXPECT_EQ(runs[1].bytes_per_token, 2 * 768 + 28 * 216);
   EXPECT_NE(runs[1].gap_reason->find("2 of 30 layers stay in bf16"), std::string::npos);
 }
@@ -48,8 +40,8 @@ TEST(PlanCapacity, SkippedLayersExplainTheGap) {
 TEST(PlanCapacity, APoolTooSmallNamesTheDtype) {
   CompareRequest request = Request("bf16,nvfp4");
   request.kv_cache_memory_bytes = 1 << 20;
-  const auto lanes = MakeLanes(SmolLm(), request).value();
-  const auto runs = PlanCapacity(SmolLm(), request, lanes);
+  const auto lanes = MakeLanes(SmolLm2Spec(), request).value();
+  const auto runs = PlanCapacity(SmolLm2Spec(), request, lanes);
   ASSERT_FALSE(runs.ok());
   EXPECT_EQ(runs.error().code(), ErrorCode::kOutOfBudget);
   EXPECT_NE(runs.error().message().find("bf16"), std::string::npos);

@@ -2,17 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "spec/smollm2_spec_test.h"
+
 namespace haypile {
 namespace {
-
-ModelSpec SmolLm() {
-  ModelSpec model;
-  model.query_heads = 9;
-  model.kv_heads = 3;
-  model.head_dim = 64;
-  model.layers.resize(30);
-  return model;
-}
 
 ModelSpec Gemma() {
   ModelSpec model;
@@ -33,7 +26,7 @@ KvCacheConfig Config(const ModelSpec& model, const std::string& dtype, int64_t b
 }
 
 TEST(KvCache, AllocatesWhatTheGeometrySaysForEveryFormatAndBothModels) {
-  for (const ModelSpec& model : {SmolLm(), Gemma()}) {
+  for (const ModelSpec& model : {SmolLm2Spec(), Gemma()}) {
     for (const auto& k : AllKvFormats()) {
       for (const auto& v : AllKvFormats()) {
         const std::string dtype = std::string(k.name) + "/" + std::string(v.name);
@@ -57,8 +50,8 @@ TEST(KvCache, AllocatesWhatTheGeometrySaysForEveryFormatAndBothModels) {
 
 TEST(KvCache, Nvfp4HoldsAlmostTheTheoreticalRatio) {
   const int64_t budget = 256 << 20;
-  const auto bf16 = PlanKvPool(Config(SmolLm(), "bf16", budget, 4096)).value();
-  const auto nvfp4 = PlanKvPool(Config(SmolLm(), "nvfp4", budget, 4096)).value();
+  const auto bf16 = PlanKvPool(Config(SmolLm2Spec(), "bf16", budget, 4096)).value();
+  const auto nvfp4 = PlanKvPool(Config(SmolLm2Spec(), "nvfp4", budget, 4096)).value();
   EXPECT_EQ(bf16.pool_tokens, budget / (23040 * 16) * 16);
   EXPECT_GE(static_cast<double>(nvfp4.pool_tokens) / static_cast<double>(bf16.pool_tokens), 3.5);
 }
@@ -81,7 +74,7 @@ TEST(KvCache, SlidingLayersKeepOnlyTheirWindow) {
 }
 
 TEST(KvCache, RunningOutChangesNothing) {
-  auto config = Config(SmolLm(), "bf16", 0, 64);
+  auto config = Config(SmolLm2Spec(), "bf16", 0, 64);
   config.pool_tokens = 64;
   const auto cache = KvCache::Create(config).value();
   const SequenceId a = cache->AddSequence();
@@ -129,14 +122,14 @@ TEST(KvCache, ACloneHasTheSameBytesInPagesOfItsOwn) {
 }
 
 TEST(KvCache, BudgetsThatHoldNothingAreRefusedWithTheArithmetic) {
-  const auto page = PlanKvPool(Config(SmolLm(), "bf16", 1000, 64));
+  const auto page = PlanKvPool(Config(SmolLm2Spec(), "bf16", 1000, 64));
   ASSERT_FALSE(page.ok());
   EXPECT_EQ(page.error().code(), ErrorCode::kOutOfBudget);
   EXPECT_NE(page.error().message().find("one page"), std::string::npos);
-  const auto request = PlanKvPool(Config(SmolLm(), "bf16", 1 << 20, 8192));
+  const auto request = PlanKvPool(Config(SmolLm2Spec(), "bf16", 1 << 20, 8192));
   ASSERT_FALSE(request.ok());
   EXPECT_NE(request.error().message().find("8192 tokens"), std::string::npos);
-  auto odd_page = Config(SmolLm(), "bf16", 1 << 28, 64);
+  auto odd_page = Config(SmolLm2Spec(), "bf16", 1 << 28, 64);
   odd_page.page_tokens = 24;
   EXPECT_EQ(PlanKvPool(odd_page).error().code(), ErrorCode::kInvalidArgument);
 }

@@ -2,21 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "spec/smollm2_spec_test.h"
+
 namespace haypile {
 namespace {
 
-ModelSpec SmolLm() {
-  ModelSpec model;
-  model.layer_count = 30;
-  model.query_heads = 9;
-  model.kv_heads = 3;
-  model.head_dim = 64;
-  model.layers.resize(30);
-  return model;
-}
-
 int64_t BytesPerToken(const std::string& dtype) {
-  return MakeKvGeometry(SmolLm(), ParseKvDtype(dtype).value()).value().BytesPerToken();
+  return MakeKvGeometry(SmolLm2Spec(), ParseKvDtype(dtype).value()).value().BytesPerToken();
 }
 
 TEST(KvGeometry, RowBytesFollowTheFormats) {
@@ -37,7 +29,7 @@ TEST(KvGeometry, BytesPerTokenOfSmolLm) {
 }
 
 TEST(KvGeometry, HeadDimThatABlockDoesNotDivideIsRefused) {
-  ModelSpec model = SmolLm();
+  ModelSpec model = SmolLm2Spec();
   model.head_dim = 80;
   EXPECT_TRUE(MakeKvGeometry(model, ParseKvDtype("nvfp4").value()).ok());
   const auto refused = MakeKvGeometry(model, ParseKvDtype("fp8/mxfp4").value());
@@ -46,7 +38,7 @@ TEST(KvGeometry, HeadDimThatABlockDoesNotDivideIsRefused) {
 }
 
 TEST(KvGeometry, SkipLayers) {
-  ModelSpec model = SmolLm();
+  ModelSpec model = SmolLm2Spec();
   model.layers[3].window = 512;
   EXPECT_TRUE(ParseSkipLayers("0,29", model).value()[29]);
   EXPECT_TRUE(ParseSkipLayers("0 1", model).value()[1]);
@@ -58,12 +50,7 @@ TEST(KvGeometry, SkipLayers) {
 }
 
 TEST(ModelSpec, ParametersOfSmolLm135M) {
-  ModelSpec model = SmolLm();
-  model.hidden_size = 576;
-  model.feed_forward_size = 1536;
-  model.vocabulary_size = 49152;
-  model.tied_output = true;
-  EXPECT_EQ(ParameterCount(model), 134515008);  // as its publishers count it
+  EXPECT_EQ(ParameterCount(SmolLm2Spec()), 134515008);  // as its publishers count it
 }
 
 TEST(KvDtype, NamesRoundTripAndUnknownPartsAreNamed) {
