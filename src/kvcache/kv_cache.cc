@@ -11,6 +11,7 @@ namespace haypile {
 namespace {
 
 constexpr int32_t kNoPage = -1;
+static_assert(kKvPageMultiple == kTileTokens);
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
