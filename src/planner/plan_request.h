@@ -64,6 +64,9 @@ struct PlanRequest {
   std::vector<std::string> skip_layers;  // --kv-cache-dtype-skip-layers, each argument as typed
   std::optional<Speculative> speculative;
   // SGLang
+  // False: pool_bytes_per_rank is the pool of tokens alone, what the engine prints as K size + V size, and states come
+  // on top. True: it is all that --mem-fraction-static leaves after the weights, to be split between both.
+  bool pool_includes_states = false;
   double swa_full_tokens_ratio = 0.8;    // --swa-full-tokens-ratio
   double mamba_full_memory_ratio = 0.9;  // --mamba-full-memory-ratio
   std::optional<int64_t> max_mamba_cache_size;
@@ -72,7 +75,9 @@ struct PlanRequest {
   // llama.cpp
   std::optional<int64_t> context_size;  // -c
   int parallel_slots = 0;               // -np; 0: the server's default
+  std::optional<int64_t> batch;         // -b
   std::optional<int64_t> ubatch;        // -ub
+  std::string flash_attention;          // -fa on|off|auto; empty: auto
   bool kv_unified = false;              // --kv-unified
   bool swa_full = false;                // --swa-full
 };
