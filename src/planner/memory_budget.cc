@@ -29,22 +29,24 @@ constexpr WeightDtype kWeightDtypes[] = {
 
 std::string Gigabytes(int64_t bytes) { return fmt::format("{:.2f} GB", static_cast<double>(bytes) / 1e9); }
 
-int64_t EmbeddingParameters(const ModelGeometry& model) {
+// Of a quantized model, what stays in 16 bits: what its own config leaves out, or both embeddings where the user asks
+// for another format.
+int64_t KeptParameters(const ModelGeometry& model, bool as_configured) {
+  if (as_configured && model.unquantized_parameters > 0)
+    return std::min(model.parameters, model.unquantized_parameters);
   const int64_t one = model.vocabulary_size * model.hidden_size;
   return std::min(model.parameters, model.tied_embeddings ? one : 2 * one);
 }
 
-WeightFigure FromParameters(const ModelGeometry& model, const std::string& format, double bits, bool quantized,
+WeightFigure FromParameters(const ModelGeometry& model, const std::string& format, double bits, int64_t kept,
                             bool assumed) {
-  const int64_t kept = quantized ? EmbeddingParameters(model) : 0;
   const double bytes = static_cast<double>(model.parameters - kept) * bits / 8.0 + 2.0 * static_cast<double>(kept);
   WeightFigure figure;
   figure.bytes = std::llround(bytes);
   figure.source = assumed ? TermSource::kAssumed : TermSource::kComputed;
   figure.note = fmt::format("{:.3f} billion parameters x {} bits ({})", static_cast<double>(model.parameters) / 1e9,
                             bits, format);
-  if (kept > 0)
-    figure.note += fmt::format(", {:.3f} billion of embeddings in 16 bits", static_cast<double>(kept) / 1e9);
+  if (kept > 0) figure.note += fmt::format(", {:.3f} billion of them in 16 bits", static_cast<double>(kept) / 1e9);
   return figure;
 }
 
@@ -244,9 +246,11 @@ Result<WeightFigure> WeightBytes(const ModelGeometry& model, const std::string& 
                                               "': the config does not tell the number of parameters; give "
                                               "--weights-bytes, or --kv-cache-memory-bytes in place of --gpu");
   }
-  if (asked != nullptr) return FromParameters(model, asked->name, asked->bits, asked->quantized, false);
+  if (asked != nullptr) {
+    return FromParameters(model, asked->name, asked->bits, asked->quantized ? KeptParameters(model, false) : 0, false);
+  }
   return FromParameters(model, model.weights.name.empty() ? "bfloat16" : model.weights.name, model.weights.bits,
-                        model.weights.bits < 16.0, model.weights.assumed);
+                        model.weights.bits < 16.0 ? KeptParameters(model, true) : 0, model.weights.assumed);
 }
 
 Result<MemoryBudget> PlanBudget(const ModelGeometry& model, const BudgetRequest& request) {
