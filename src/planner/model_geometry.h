@@ -35,19 +35,26 @@ struct StateShape {
   int chunk_size = 0;        // Mamba 2: the kernel's chunk, 0 where the config has none
 };
 
-// One decoder layer, for the whole model (not one rank).
+// What one decoder layer keeps, for the whole model (not one rank). A layer that keeps two things has two entries, in
+// the order in which it computes them: attention and state (Zamba 2, Falcon-H1), own and cross attention
+// (encoder-decoder).
 struct LayerGeometry {
+  int index = 0;  // of the decoder layer, from 0, as engines number them; entries of one layer share it
   CacheKind cache = CacheKind::kFullAttention;
   int kv_heads = 0;
   int head_dim_k = 0;
   int head_dim_v = 0;
   int window = 0;           // sliding: tokens seen; chunked: chunk length
-  int kv_shared_with = -1;  // the layer whose cache this one reads; -1: its own
+  int kv_shared_with = -1;  // the position in `layers` whose cache this one reads (cache is kNone); -1: none
   // MLA: one row of kv_lora_rank + rope_dim elements a token; the indexer of sparse attention keeps index_head_dim
   // more (0: none).
   int kv_lora_rank = 0;
   int rope_dim = 0;
+  // The same layer's heads decompressed, for engines that cache them so, are kv_heads, head_dim_k and head_dim_v.
   int index_head_dim = 0;
+  // MLA: tokens that one row stands for. 1: every token has its row. DeepSeek-V4: a layer keeps the rows of the last
+  // `window` tokens, and a compressed row of every compress_ratio tokens besides (0: none).
+  int compress_ratio = 1;
   StateShape state;  // kStateSpace
 };
 
@@ -76,14 +83,18 @@ struct ModelGeometry {
   std::vector<LayerGeometry> mtp_layers;  // multi-token-prediction layers that --speculative mtp runs
   bool attention_sinks = false;
   // Weights, when no file tells: parameters that the config implies, and the format it declares.
-  int64_t parameters = 0;         // all of them
-  int64_t active_parameters = 0;  // read for one token (mixture of experts: fewer)
-  bool tied_embeddings = false;   // the output matrix is the input embedding; quantizers keep both in 16 bits
+  int64_t parameters = 0;              // all of them
+  int64_t active_parameters = 0;       // read for one token (mixture of experts: fewer)
+  int64_t unquantized_parameters = 0;  // of `parameters`, those that `weights` leaves at the model's dtype: embeddings,
+                                       // the output head, norms, and modules that the config excludes
+  bool tied_embeddings = false;        // the output matrix is the input embedding; quantizers keep both in 16 bits
   WeightFormat weights;
   std::optional<int64_t> weight_bytes;  // measured from safetensors headers or a GGUF
   // KV dtype that the checkpoint itself asks for (hf_quant_config, compressed-tensors kv_cache_scheme): "fp8",
   // "nvfp4"; empty: none.
   std::string checkpoint_kv_dtype;
+  // What config.json and hf_quant_config.json say when they disagree about the KV dtype, for a warning; else empty.
+  std::string checkpoint_kv_conflict;
   std::string quantization_method;  // quantization_config.quant_method, lower case; empty: none
 };
 
