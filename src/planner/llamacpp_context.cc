@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace haypile {
 namespace {
@@ -75,6 +76,10 @@ int64_t AskedLlamacppContext(const ModelGeometry& model, const PlanRequest& requ
 
 Result<LlamacppContext> ResolveLlamacppContext(const ModelGeometry& model, const PlanRequest& request, int64_t asked) {
   HAYPILE_TRY(CheckFlags(model, request));
+  if (asked > std::numeric_limits<uint32_t>::max()) {
+    return Error(ErrorCode::kInvalidArgument,
+                 fmt::format("a context of {} cells is more than llama.cpp counts", asked));
+  }
   LlamacppContext context;
   context.n_ctx_train = model.max_positions;
   context.n_seq_max = Slots(request);

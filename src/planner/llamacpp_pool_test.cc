@@ -154,6 +154,8 @@ TEST(LlamacppPool, RefusesWhatTheServerRefuses) {
 TEST(LlamacppPool, NamesWhatItDoesNotUnderstand) {
   EXPECT_EQ(PlanLlamacppPool(LatentModel(128), RequestOf({})).error().code(), ErrorCode::kUnsupported);
   EXPECT_EQ(PlanLlamacppPool(SmolLm135m(), RequestOf({"-c", "-5"})).error().code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(PlanLlamacppPool(SmolLm135m(), RequestOf({"-c", "5000000000"})).error().code(),
+            ErrorCode::kInvalidArgument);
   EXPECT_EQ(PlanLlamacppPool(SmolLm135m(), RequestOf({"-b", "0"})).error().code(), ErrorCode::kInvalidArgument);
   EXPECT_EQ(PlanLlamacppPool(SmolLm135m(), RequestOf({"-fa", "maybe"})).error().code(), ErrorCode::kInvalidArgument);
 }

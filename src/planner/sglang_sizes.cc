@@ -95,9 +95,11 @@ Status CheckRequest(const ModelGeometry& model, const PlanRequest& request) {
   if (request.block_size && *request.block_size < 1) {
     return Error(ErrorCode::kInvalidArgument, fmt::format("--page-size {}: expected at least 1", *request.block_size));
   }
-  if (!(request.swa_full_tokens_ratio > 0) || !(request.mamba_full_memory_ratio > 0)) {
-    return Error(ErrorCode::kInvalidArgument,
-                 "--swa-full-tokens-ratio and --mamba-full-memory-ratio must be greater than 0");
+  for (const double ratio : {request.swa_full_tokens_ratio, request.mamba_full_memory_ratio}) {
+    if (ratio > 0 && ratio <= 1000) continue;
+    return Error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("--swa-full-tokens-ratio and --mamba-full-memory-ratio: {} is not a ratio above 0", ratio));
   }
   return {};
 }
