@@ -195,6 +195,7 @@ Result<PoolPlan> PlanVllmPool(const ModelGeometry& model, const PlanRequest& req
   Result<VllmSetup> setup = ResolveVllmSetup(model, request, plan);
   if (!setup) return std::move(setup).error();
   Result<std::vector<VllmLayer>> layers = BuildVllmLayers(model, request, *setup, plan);
+  if (!layers && plan.refused) return plan;  // vLLM had stopped before it would have built this layer
   if (!layers) return std::move(layers).error();
   if (layers->empty()) {
     return Error(ErrorCode::kUnsupported, "no layer of " + model.name + " keeps a cache between tokens");

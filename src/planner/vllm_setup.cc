@@ -266,13 +266,21 @@ Status CheckParallel(const ModelGeometry& model, const PlanRequest& request, Poo
   return {};
 }
 
-void ResolvePrefixCaching(const ModelGeometry& model, const PlanRequest& request, VllmSetup& setup) {
+void ResolvePrefixCaching(const ModelGeometry& model, const PlanRequest& request, VllmSetup& setup, PoolPlan& plan) {
   const bool encoder_decoder = std::any_of(model.layers.begin(), model.layers.end(), [](const LayerGeometry& layer) {
     return layer.cache == CacheKind::kCrossAttention;
   });
   bool by_default = !encoder_decoder;
   if (setup.states) by_default = setup.hybrid && setup.rules.hybrid_prefix_caching;
   setup.prefix_caching = request.prefix_caching.value_or(by_default);
+  if (!setup.latent || request.device == DeviceKind::kGpu) return;
+  plan.log_lines.push_back(
+      "MLA is enabled on a non-GPU platform; forcing chunked prefill and prefix caching to be disabled.");
+  // The states' block was set before, and a later check takes it for the user's.
+  if (setup.hybrid && setup.prefix_caching) {
+    Refuse(plan, "--mamba-block-size can only be set with --enable-prefix-caching");
+  }
+  setup.prefix_caching = false;
 }
 
 void ResolveManager(const ModelGeometry& model, const PlanRequest& request, VllmSetup& setup) {
@@ -304,7 +312,7 @@ Result<VllmSetup> ResolveVllmSetup(const ModelGeometry& model, const PlanRequest
     return Error(ErrorCode::kInvalidArgument, "the model says nothing of its longest context; give --max-model-len");
   }
   if (Status status = ResolveDtypes(model, request, setup, plan); !status) return std::move(status).error();
-  ResolvePrefixCaching(model, request, setup);
+  ResolvePrefixCaching(model, request, setup, plan);
   ResolveManager(model, request, setup);
   ResolveBlockSize(request, setup, plan);
   if (setup.block_size <= 0) return Error(ErrorCode::kInvalidArgument, "--block-size is at least 1");
