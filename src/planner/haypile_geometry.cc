@@ -41,7 +41,10 @@ Status CheckHeadDim(KvFormat format, int head_dim) {
 std::string HaypileRefusal(const ModelGeometry& model) {
   const bool family = std::find(kFamilies.begin(), kFamilies.end(), model.model_type) != kFamilies.end() ||
                       std::find(kFamilies.begin(), kFamilies.end(), model.architecture) != kFamilies.end();
-  if (!family) return "Haypile's engine runs llama, mistral, qwen2, qwen3 and gemma3 models, not " + model.model_type;
+  if (!family) {
+    return "Haypile's engine runs llama, mistral, qwen2, qwen3 and gemma3 models; this one is " +
+           (model.model_type.empty() ? "of no named type" : model.model_type);
+  }
   for (const LayerGeometry& layer : model.layers) {
     if (!Runs(layer)) return "Haypile's engine runs no layers of " + CacheKindName(layer.cache);
   }

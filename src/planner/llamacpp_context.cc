@@ -35,9 +35,9 @@ Status CheckFlags(const ModelGeometry& model, const PlanRequest& request) {
   if (!flash.empty() && flash != "on" && flash != "off" && flash != "auto") {
     return Error(ErrorCode::kInvalidArgument, "-fa '" + flash + "': expected on, off or auto");
   }
-  if (model.max_positions <= 0) {
-    return Error(ErrorCode::kUnsupported,
-                 model.name + ": the model does not say its context length, llama.cpp needs it");
+  const bool asked = request.context_size.value_or(0) > 0 || (!request.context_size && request.max_model_len > 0);
+  if (model.max_positions <= 0 && !asked) {
+    return Error(ErrorCode::kInvalidArgument, model.name + ": the model does not say its context length; give -c");
   }
   return {};
 }
@@ -58,7 +58,7 @@ std::vector<std::string> LlamacppContext::LogLines() const {
                     "utilized",
                     n_ctx_seq, n_ctx_train));
   }
-  if (n_ctx_seq > n_ctx_train) {
+  if (n_ctx_train > 0 && n_ctx_seq > n_ctx_train) {
     lines.push_back(
         fmt::format("llama_context: n_ctx_seq ({}) > n_ctx_train ({}) -- possible training context overflow", n_ctx_seq,
                     n_ctx_train));
@@ -98,7 +98,7 @@ Result<LlamacppContext> ResolveLlamacppContext(const ModelGeometry& model, const
     context.rounded = context.n_ctx_seq * context.n_seq_max != context.n_ctx;
     context.n_ctx = context.n_ctx_seq * context.n_seq_max;
   }
-  context.n_ctx_slot = std::min(context.n_ctx_seq, context.n_ctx_train);
+  context.n_ctx_slot = context.n_ctx_train > 0 ? std::min(context.n_ctx_seq, context.n_ctx_train) : context.n_ctx_seq;
   return context;
 }
 

@@ -12,7 +12,7 @@ namespace haypile {
 
 // The sizes that llama-server settles on before it allocates a cache, by llama.cpp's own names.
 struct LlamacppContext {
-  int64_t n_ctx_train = 0;  // the model's context
+  int64_t n_ctx_train = 0;  // the model's context; 0: it does not say
   int64_t n_seq_max = 1;    // slots
   bool unified = false;     // all slots share one stream of cells; else a stream for each
   int64_t n_ctx = 0;        // cells of all streams

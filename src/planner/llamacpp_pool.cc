@@ -105,7 +105,9 @@ void AddWarnings(const ModelGeometry& model, const PlanRequest& request, const L
     warn(fmt::format("The context of {} tokens becomes {}: every slot's share is a multiple of {}.",
                      Grouped(context.n_ctx_asked), Grouped(context.n_ctx), kLlamacppPadding));
   }
-  if (context.n_ctx_seq > context.n_ctx_train) {
+  if (context.n_ctx_train == 0) {
+    warn("The model does not say its context length: the server caps its slots at it.");
+  } else if (context.n_ctx_seq > context.n_ctx_train) {
     warn(fmt::format("The slots are capped at the model's {} tokens; the cells beyond are allocated and never used.",
                      Grouped(context.n_ctx_train)));
   }

@@ -160,6 +160,15 @@ TEST(LlamacppPool, NamesWhatItDoesNotUnderstand) {
   EXPECT_EQ(PlanLlamacppPool(SmolLm135m(), RequestOf({"-fa", "maybe"})).error().code(), ErrorCode::kInvalidArgument);
 }
 
+TEST(LlamacppPool, PlansWithoutTheModelsContextWhenAsked) {
+  ModelGeometry model = SmolLm135m();
+  model.max_positions = 0;
+  EXPECT_EQ(PlanLlamacppPool(model, RequestOf({"-np", "1"})).error().code(), ErrorCode::kInvalidArgument);
+  const PoolPlan plan = Plan(model, {"-np", "1", "-c", "1000"});
+  EXPECT_EQ(plan.max_model_len, 1024);
+  EXPECT_EQ(Joined(plan.log_lines).find("n_ctx_train"), std::string::npos);
+}
+
 TEST(LlamacppPool, KeepsLatentRowsAsKeysAlone) {
   const PoolPlan plan = Plan(LatentModel(), {"-c", "4096", "-np", "1"});
   EXPECT_EQ(plan.bytes_per_token, 61 * 576 * 2);
@@ -195,6 +204,10 @@ TEST(LlamacppPool, AgreesWithPublicLogs) {
   ModelGeometry mixed = DenseModel("52 layers", "gemma3_text", 0, 1, 256, 1 << 20);
   for (int i = 0; i < 52; ++i) AddLayer(mixed, AttentionLayer(1, 256, i % 4 == 3 ? 0 : 2048));
   EXPECT_EQ(total(mixed, 32768, "f16"), 416.0 + 97.5);
+  // gpt-oss-120b with every window kept whole: 9,216 MiB.
+  ModelGeometry oss = DenseModel("gpt-oss-120b", "gpt_oss", 0, 8, 64, 131072);
+  for (int i = 0; i < 36; ++i) AddLayer(oss, AttentionLayer(8, 64, i % 2 == 0 ? 128 : 0));
+  EXPECT_EQ(Plan(oss, {"-c", "0", "-np", "1", "--swa-full"}).used_bytes, 9216LL << 20);
 }
 
 TEST(LlamacppPool, RefusesAPoolThatIsTooSmallAndNamesWhatFits) {
