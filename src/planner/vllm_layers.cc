@@ -229,6 +229,22 @@ std::vector<LayerGeometry> MtpLayers(const ModelGeometry& model, PoolPlan& plan)
   return {};
 }
 
+// Qwen 2 with windows in some layers: vLLM serves windows in all layers or in none.
+void RefuseSomeWindows(const ModelGeometry& model, PoolPlan& plan) {
+  if (!model.architecture.starts_with("Qwen2") || plan.refused) return;
+  const auto windows = std::count_if(model.layers.begin(), model.layers.end(), [](const LayerGeometry& layer) {
+    return layer.cache == CacheKind::kSlidingWindow;
+  });
+  const auto layers = static_cast<std::ptrdiff_t>(model.layers.size());
+  if (windows == 0 || windows == layers) return;
+  plan.refused = Refusal{
+      fmt::format("Sliding window for some but all layers is not supported. This model uses sliding window but "
+                  "`max_window_layers` = {} is less than `num_hidden_layers` = {}. Please open an issue to discuss "
+                  "this feature.",
+                  layers - windows, layers),
+      std::nullopt};
+}
+
 Status AddDrafter(const ModelGeometry& model, const PlanRequest& request, LayerBuilder& builder, PoolPlan& plan) {
   if (!request.speculative) return {};
   const Speculative& speculative = *request.speculative;
@@ -272,6 +288,7 @@ void WarnOfIgnoredNames(const std::vector<std::string>& names, PoolPlan& plan) {
 
 Result<std::vector<VllmLayer>> BuildVllmLayers(const ModelGeometry& model, const PlanRequest& request, VllmSetup& setup,
                                                PoolPlan& plan) {
+  RefuseSomeWindows(model, plan);
   const Result<int64_t> state_bytes = LargestState(model, request, setup, plan);
   if (!state_bytes) return Error(state_bytes.error());
   const std::vector<std::string> skip = SkipLayers(model, request, setup);

@@ -217,6 +217,18 @@ std::string StateDtypeName(const ModelGeometry& model, const PlanRequest& reques
   return reads_config && model.state_dtype_bytes > 0 ? configured : "auto";
 }
 
+// Whether the CPU build keeps a state in the 16-bit dtype that was named: models whose transformers config has layers
+// of linear attention alone; Falcon-H1's layers are all "hybrid", and Kimi-Linear's config lists none.
+bool KeepsNamedStateDtype(const ModelGeometry& model) {
+  return std::any_of(model.layers.begin(), model.layers.end(), [&model](const LayerGeometry& layer) {
+    const bool linear = layer.cache == CacheKind::kStateSpace && layer.state.kind != StateKind::kKda &&
+                        layer.state.kind != StateKind::kShortConv;
+    return linear && std::none_of(model.layers.begin(), model.layers.end(), [&layer](const LayerGeometry& other) {
+             return &other != &layer && other.index == layer.index && other.cache != CacheKind::kStateSpace;
+           });
+  });
+}
+
 void ResolveStateDtypes(const ModelGeometry& model, const PlanRequest& request, VllmSetup& setup, PoolPlan& plan) {
   if (!setup.states) return;
   setup.conv_bytes = WidthOf(request.mamba_cache_dtype, model.model_dtype_bytes);
@@ -227,7 +239,7 @@ void ResolveStateDtypes(const ModelGeometry& model, const PlanRequest& request, 
   const StateKind kind = first_state->state.kind;
   std::string why = ssm == "auto" ? "as the convolution" : "as configured";
   if (request.device == DeviceKind::kCpu && setup.rules.cpu_states_float32 && ssm != "float32" &&
-      !(kind == StateKind::kGatedDeltaNet && ssm != "auto")) {
+      (ssm == "auto" || !KeepsNamedStateDtype(model))) {
     ssm = "float32";
     why = "forced by the CPU build on CPUs with AVX512-BF16, which the plan assumes";
   }
