@@ -38,7 +38,11 @@ Result<StateShape> ReadDeltaNet(const ConfigObject& config) {
 // The inner width: a field of its own, or expand * hidden_size.
 Result<int64_t> InnerWidth(const ConfigObject& config, std::string_view width, std::string_view expand,
                            int64_t hidden) {
-  if (!width.empty() && config.Has(width)) return config.Int(width, 1, kMaxWidth);
+  if (!width.empty() && config.Has(width)) {
+    // Configs that give the width keep the factor beside it, which then says nothing.
+    if (config.Has(expand)) HAYPILE_TRY(config.Int(expand, 1, 64));
+    return config.Int(width, 1, kMaxWidth);
+  }
   HAYPILE_TRY_ASSIGN(const int64_t factor, config.Int(expand, 1, 64));
   if (hidden == 0) return config.Malformed("field " + config.Quoted("hidden_size") + " is missing");
   return factor * hidden;
