@@ -18,6 +18,7 @@ void AddCompareCommand(CLI::App& app, CommandBody& chosen);
 void AddGenerateCommand(CLI::App& app, CommandBody& chosen);
 void AddFormatsCommand(CLI::App& app, CommandBody& chosen);
 void AddModelCommand(CLI::App& app, CommandBody& chosen);
+void AddPlanCommand(CLI::App& app, CommandBody& chosen);
 void AddReportCommand(CLI::App& app, CommandBody& chosen);
 
 }  // namespace haypile

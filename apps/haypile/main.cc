@@ -5,10 +5,12 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "base/interrupt.h"
 #include "command.h"
 #include "kernels/isa/isa.h"
+#include "plan_arguments.h"
 #include "version.h"
 
 namespace haypile {
@@ -34,9 +36,12 @@ int Main(int argc, char** argv) {
   AddGenerateCommand(app, chosen);
   AddFormatsCommand(app, chosen);
   AddModelCommand(app, chosen);
+  AddPlanCommand(app, chosen);
   AddReportCommand(app, chosen);
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> arguments = NormalizedArguments(argc, argv);
+    std::reverse(arguments.begin(), arguments.end());  // the parser takes them last first
+    app.parse(arguments);
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
