@@ -244,6 +244,9 @@ Status ReadLayers(const ConfigObject& config, const ConfigObject& outer, const M
 Status ReadParameters(const ConfigObject& config, const ConfigObject& outer, const ModelShape& shape,
                       ModelGeometry* model) {
   HAYPILE_TRY_ASSIGN(const ParameterCount count, CountParameters(config, outer, shape));
+  // Without a model type nobody can say which of a model's layers have experts, or whether its embeddings are one.
+  const bool nameless = shape.model_type.empty() && shape.architecture.empty();
+  if (nameless && (count.experts != 0 || !config.Has("tie_word_embeddings"))) return {};
   model->parameters = count.Total();
   model->active_parameters = count.Active();
   model->unquantized_parameters = count.embeddings + count.small;

@@ -132,6 +132,7 @@ constexpr ModelFamily kFamilies[] = {
     {.model_type = "mbart", .traits = kEncoderDecoder | kNoParameterRule},
     {.model_type = "whisper", .traits = kEncoderDecoder | kNoParameterRule},
     {.model_type = "mllama_text_model"},
+    {.model_type = "laguna", .traits = kNoParameterRule},
     {.model_type = "nemotron-nas", .traits = kNoParameterRule},
 };
 
@@ -228,30 +229,44 @@ constexpr std::string_view kTellingParts[] = {
     "memory_size", "per_layer_", "ring_att",    "num_kv_",   "nsa_",         "attention_type"};
 
 // Fields that match, but change nothing that a layer keeps.
-constexpr std::string_view kHarmlessFields[] = {"chunk_size_feed_forward",
-                                                "use_conv_bias",
-                                                "conv_bias",
-                                                "mamba_conv_bias",
-                                                "mamba_proj_bias",
-                                                "mamba_hidden_act",
-                                                "use_mamba_kernels",
-                                                "decoder_sparse_step",
-                                                "index_topk",
-                                                "index_n_heads",
-                                                "add_cross_attention",
-                                                "conv_act",
-                                                "block_conv_bias",
-                                                "embd_layer_norm_epsilon",
-                                                "activation_sparsity_pattern",
-                                                "num_kv_heads_per_token",
-                                                "mamba_rms_norm",
-                                                "mamba_norm_before_gate",
-                                                "conv_use_xavier_init",
-                                                "hidden_size_per_layer_input",
-                                                "vocab_size_per_layer_input",
-                                                "router_sparse_mixer",
-                                                "sparse_mixer_eps",
-                                                "max_window_layers"};
+constexpr std::string_view kHarmlessFields[] = {
+    "chunk_size_feed_forward",
+    "use_conv_bias",
+    "conv_bias",
+    "conv_act",
+    "mamba_conv_bias",
+    "mamba_proj_bias",
+    "mamba_hidden_act",
+    "mamba_dt_rank",
+    "mamba_rms_norm",
+    "mamba_norm_before_gate",
+    "use_mamba_kernels",
+    "decoder_sparse_step",
+    "index_topk",
+    "index_n_heads",
+    "add_cross_attention",
+    "activation_sparsity_pattern",
+    "hidden_size_per_layer_input",
+    "vocab_size_per_layer_input",
+    "max_window_layers",
+    "layer_types_counts",  // of the reduced rows that people pass on: the counts say no order
+};
+
+bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+// Whether a field's name tells of a cache. Fields about rotary positions never do.
+bool TellsOfCache(const std::string& field) {
+  if (std::find(std::begin(kHarmlessFields), std::end(kHarmlessFields), field) != std::end(kHarmlessFields)) {
+    return false;
+  }
+  std::string lower = field;
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const std::string_view rotary : {"rope_theta", "rope_param", "rope_scaling", "rope_interleave"}) {
+    if (Contains(lower, rotary)) return false;
+  }
+  return std::any_of(std::begin(kTellingParts), std::end(kTellingParts),
+                     [&lower](std::string_view part) { return Contains(lower, part); });
+}
 
 }  // namespace
 
@@ -268,16 +283,7 @@ Result<ModelFamily> FindFamily(const ConfigObject& config, std::string_view mode
 
 Status RefuseUnreadCacheFields(const ConfigObject& config) {
   for (const std::string& field : config.Unread()) {
-    const std::string lower = [&field] {
-      std::string text = field;
-      std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-      return text;
-    }();
-    const bool telling = std::any_of(std::begin(kTellingParts), std::end(kTellingParts),
-                                     [&lower](std::string_view part) { return lower.find(part) != std::string::npos; });
-    const bool harmless =
-        std::find(std::begin(kHarmlessFields), std::end(kHarmlessFields), field) != std::end(kHarmlessFields);
-    if (!telling || harmless || !config.IsSet(field)) continue;
+    if (!TellsOfCache(field) || !config.IsSet(field)) continue;
     return config.Unsupported("field " + config.Quoted(field) + " is " + ShortText(*config.Find(field)) +
                               ", which is not understood for this architecture and may change what its layers cache");
   }

@@ -41,7 +41,10 @@ Result<std::optional<int64_t>> ReadChunkLength(const ConfigObject& config) {
 
 // Nothing when the name is not known, or names a state layer in a family that has none.
 std::optional<BlockPlan> BlockByName(const std::string& name, bool family_has_state) {
-  if (name == "full_attention" || name == "attention" || name == "global_attention" || name == "global") return kFull;
+  if (name == "full_attention" || name == "attention" || name == "global_attention" || name == "global" ||
+      name == "deepseek_sparse_attention") {
+    return kFull;
+  }
   if (name == "sliding_attention" || name == "sliding_window_attention" || name == "local_attention" ||
       name == "local" || name == "sliding") {
     return kSliding;
@@ -78,7 +81,13 @@ Status ReadNamedLayers(const ConfigObject& config, std::string_view field, Model
 
 // Nemotron-H: M is Mamba 2, * attention, - a dense feed-forward layer, E one of experts.
 Status ReadHybridPattern(const ConfigObject& config, ModelShape* shape) {
-  HAYPILE_TRY_ASSIGN(const std::string pattern, config.String("hybrid_override_pattern"));
+  std::string pattern;
+  if (config.Find("hybrid_override_pattern")->is_array()) {  // some exporters write one letter an entry
+    HAYPILE_TRY_ASSIGN(const std::vector<std::string> letters, config.Strings("hybrid_override_pattern"));
+    for (const std::string& letter : letters) pattern += letter.size() == 1 ? letter : "?";
+  } else {
+    HAYPILE_TRY_ASSIGN(pattern, config.String("hybrid_override_pattern"));
+  }
   if (static_cast<int64_t>(pattern.size()) != shape->layers) {
     return WrongLength(config, "hybrid_override_pattern", pattern.size(), shape->layers);
   }
@@ -133,6 +142,11 @@ Status ReadAttentionPeriod(const ConfigObject& config, ModelShape* shape) {
   return {};
 }
 
+Error NoLayerKinds(const ConfigObject& config, const ModelShape& shape) {
+  return config.Malformed("field " + config.Quoted("layer_types") + " is missing; expected the kind of each of the " +
+                          std::to_string(shape.layers) + " layers, some of which keep a state");
+}
+
 Status ReadStateLayers(const ConfigObject& config, ModelShape* shape) {
   switch (shape->family.state) {
     case StateFields::kMamba1Prefixed:
@@ -140,6 +154,7 @@ Status ReadStateLayers(const ConfigObject& config, ModelShape* shape) {
     case StateFields::kKda:
       return ReadKdaLayers(config, shape);
     case StateFields::kDeltaNet: {
+      if (!config.Has("full_attention_interval")) return NoLayerKinds(config, *shape);
       HAYPILE_TRY_ASSIGN(const int64_t interval, config.Int("full_attention_interval", 1, kMaxLayers));
       for (int64_t i = 0; i < shape->layers; ++i) shape->blocks.push_back((i + 1) % interval == 0 ? kFull : kState);
       return {};
@@ -153,15 +168,15 @@ Status ReadStateLayers(const ConfigObject& config, ModelShape* shape) {
       shape->blocks.assign(static_cast<size_t>(shape->layers), kBoth);
       return {};
     case StateFields::kMamba2Prefixed:
+      if (!config.Has("attn_layer_indices")) return NoLayerKinds(config, *shape);
       shape->blocks.assign(static_cast<size_t>(shape->layers), kState);
       return PlaceAt(config, "attn_layer_indices", 0, kFull, shape);
     case StateFields::kShortConv:
+      if (!config.Has("full_attn_idxs")) return NoLayerKinds(config, *shape);
       shape->blocks.assign(static_cast<size_t>(shape->layers), kState);
       return PlaceAt(config, "full_attn_idxs", 0, kFull, shape);
     default:
-      return config.Unsupported("neither " + config.Quoted("layer_types") + ", " + config.Quoted("layers_block_type") +
-                                " nor " + config.Quoted("hybrid_override_pattern") +
-                                " tells which layers of architecture '" + shape->model_type + "' are attention");
+      return NoLayerKinds(config, *shape);
   }
 }
 
@@ -279,6 +294,8 @@ Status ReadBlockConfigs(const ConfigObject& config, ModelShape* shape) {
     }
     shape->blocks.push_back(plan);
   }
+  shape->kv_heads = 0;  // the model's own number is null: engines take the most of any block
+  for (const BlockPlan& plan : shape->blocks) shape->kv_heads = std::max<int64_t>(shape->kv_heads, plan.kv_heads);
   return {};
 }
 

@@ -149,7 +149,7 @@ void AddSharedFeedForward(const ModelShape& s, const FeedForwardShape& ff, Sums*
 
 // Whether a size is missing that some block needs.
 bool LacksSizes(const ModelShape& s, const FeedForwardShape& ff) {
-  if (s.hidden == 0 || s.vocabulary == 0 || s.family.Is(kNoParameterRule)) return true;
+  if (s.hidden == 0 || s.vocabulary == 0) return true;
   if (s.kv_lora_rank != 0 && (s.nope_dim == 0 || s.head_dim_v == 0)) return true;
   const bool shared_only = s.family.model_type == "granitemoehybrid" && ff.experts == 0;
   for (const BlockPlan& block : s.blocks) {
@@ -174,6 +174,11 @@ Result<double> Embeddings(const ConfigObject& config, const ConfigObject& outer,
 }  // namespace
 
 Result<ParameterCount> CountParameters(const ConfigObject& config, const ConfigObject& outer, const ModelShape& shape) {
+  const Json* width = config.Find("intermediate_size");
+  const bool by_layer = width != nullptr && width->is_array();
+  const bool by_layer_heads = config.IsSet("num_attention_heads_per_layer");
+  const bool layer_embeddings = config.IsSet("hidden_size_per_layer_input");
+  if (shape.family.Is(kNoParameterRule) || by_layer || by_layer_heads || layer_embeddings) return ParameterCount{};
   HAYPILE_TRY_ASSIGN(const FeedForwardShape ff, ReadFeedForward(config, shape));
   Sums sums;
   HAYPILE_TRY_ASSIGN(sums.embeddings, Embeddings(config, outer, shape));
