@@ -170,8 +170,7 @@ class LayerBuilder {
     VllmSpec spec;
     spec.block_size = setup_.block_size;
     spec.token_bytes = *bytes;
-    spec.content = fmt::format("{}x{}+{} {}", heads, layer.head_dim_k, layer.head_dim_v,
-                               dtype.Quantized() ? dtype.name : fmt::format("{} bytes", model.model_dtype_bytes));
+    spec.content = fmt::format("{}x{}+{} {}", heads, layer.head_dim_k, layer.head_dim_v, static_cast<int>(dtype.mode));
     if (layer.cache == CacheKind::kChunkedAttention) {
       spec.kind = VllmSpecKind::kChunked;
       spec.window = layer.window;

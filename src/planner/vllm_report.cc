@@ -220,6 +220,8 @@ void ShareVllmPool(const VllmSetup& setup, const VllmGrouping& grouping, const s
       plan.bytes_per_request += GroupBlocks(grouping, group, setup.shape) * held;
     }
   }
+  // DCP spreads a request's positions over the ranks.
+  plan.bytes_per_token = CeilDiv(plan.bytes_per_token, setup.shape.decode_context_parallel);
   if (plan.block_size == 0) plan.block_size = SpecOf(grouping, grouping.groups.front()).block_size;
   plan.num_blocks = numbers.num_blocks;
   plan.pool_bytes = numbers.memory;

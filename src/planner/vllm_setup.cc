@@ -127,6 +127,10 @@ void ResolveInFlight(const PlanRequest& request, VllmSetup& setup, PoolPlan& pla
       request.max_num_seqs.value_or(DefaultMaxNumSeqs(request)) * std::max<int64_t>(setup.shape.max_model_len, 1),
       DefaultBatchedTokens(request)));
   if (setup.batched_tokens <= 0) setup.batched_tokens = 1;
+  if (request.max_num_batched_tokens && request.max_num_seqs && setup.batched_tokens < *request.max_num_seqs) {
+    Refuse(plan, fmt::format("max_num_batched_tokens ({}) must be greater than or equal to max_num_seqs ({}).",
+                             setup.batched_tokens, *request.max_num_seqs));
+  }
   const int pp = request.pipeline_parallel;
   bool async = request.device == DeviceKind::kGpu;
   if (request.speculative && !AsyncWith(request.speculative->method)) async = false;
@@ -158,6 +162,10 @@ void ResolveSpeculation(const ModelGeometry& model, const PlanRequest& request, 
   const int64_t modules = static_cast<int64_t>(model.mtp_layers.size());
   if (speculative.method == "mtp" && std::min<int64_t>(modules, speculative.tokens) > 1) {
     setup.shape.extra_retained = speculative.tokens - 1;
+  }
+  if (request.decode_context_parallel > 1) {
+    plan.warnings.push_back(
+        "A drafter that runs without DCP keeps its cache on every rank; the plan shards it as the target's.");
   }
   if (setup.dtype.mode == VllmKvMode::kNvfp4) {
     plan.warnings.push_back(
@@ -254,11 +262,13 @@ void ResolveLength(const ModelGeometry& model, const PlanRequest& request, VllmS
   const bool given = request.max_model_len > 0;
   setup.shape.max_model_len = given ? request.max_model_len : model.max_positions;
   plan.max_model_len = setup.shape.max_model_len;
+  // vLLM multiplies by RoPE's factor, a float, except for Gemma 3.
+  const bool scaled = model.model_type.find("gemma3") == std::string::npos;
   if (given && model.max_positions > 0 && request.max_model_len > model.max_positions) {
     Refuse(plan, fmt::format("User-specified max_model_len ({}) is greater than the derived max_model_len "
-                             "(max_position_embeddings={} or model_max_length=None in model's config.json). To allow "
+                             "(max_position_embeddings={}{} or model_max_length=None in model's config.json). To allow "
                              "overriding this maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
-                             request.max_model_len, model.max_positions));
+                             request.max_model_len, model.max_positions, scaled ? ".0" : ""));
   }
 }
 
