@@ -41,9 +41,11 @@ std::string Joined(const std::vector<std::string>& words) {
   return text;
 }
 
-EngineFlags VllmFlags(const ModelGeometry& model, const PlanRequest& request) {
+EngineFlags VllmFlags(const ModelGeometry& model, const PlanRequest& request, const MemoryFlag& memory) {
   std::string line =
       "vllm serve " + model.name + Common(request, kVllm) + " --kv-cache-dtype " + request.kv_cache_dtype;
+  if (memory.pool_bytes) line += fmt::format(" --kv-cache-memory-bytes {}", *memory.pool_bytes);
+  if (memory.utilization) line += fmt::format(" --gpu-memory-utilization {}", *memory.utilization);
   if (request.decode_context_parallel > 1)
     line += fmt::format(" --decode-context-parallel-size {}", request.decode_context_parallel);
   if (request.data_parallel > 1) line += fmt::format(" --data-parallel-size {}", request.data_parallel);
@@ -69,9 +71,10 @@ EngineFlags VllmFlags(const ModelGeometry& model, const PlanRequest& request) {
                 : "--kv-cache-dtype auto"}};
 }
 
-EngineFlags SglangFlags(const ModelGeometry& model, const PlanRequest& request) {
+EngineFlags SglangFlags(const ModelGeometry& model, const PlanRequest& request, const MemoryFlag& memory) {
   std::string line = "python -m sglang.launch_server --model-path " + model.name + Common(request, kSglang) +
                      " --kv-cache-dtype " + request.kv_cache_dtype;
+  if (memory.utilization) line += fmt::format(" --mem-fraction-static {}", *memory.utilization);
   if (request.prefix_caching && !*request.prefix_caching) line += " --disable-radix-cache";
   if (request.max_total_tokens) line += fmt::format(" --max-total-tokens {}", *request.max_total_tokens);
   if (request.max_mamba_cache_size) line += fmt::format(" --max-mamba-cache-size {}", *request.max_mamba_cache_size);
@@ -86,7 +89,7 @@ EngineFlags SglangFlags(const ModelGeometry& model, const PlanRequest& request) 
   return {{line}, {"--kv-cache-dtype bfloat16"}};
 }
 
-EngineFlags TrtllmFlags(const ModelGeometry& model, const PlanRequest& request) {
+EngineFlags TrtllmFlags(const ModelGeometry& model, const PlanRequest& request, const MemoryFlag& memory) {
   EngineFlags flags;
   flags.start.push_back("trtllm-serve " + model.name + Common(request, kTrtllm) + " --config config.yaml");
   flags.start.push_back("config.yaml: kv_cache_config: {dtype: " + request.kv_cache_dtype +
@@ -94,7 +97,8 @@ EngineFlags TrtllmFlags(const ModelGeometry& model, const PlanRequest& request) 
                         (request.prefix_caching
                              ? std::string(", enable_block_reuse: ") + (*request.prefix_caching ? "true" : "false")
                              : "") +
-                        "}");
+                        (memory.utilization ? fmt::format(", free_gpu_memory_fraction: {}", *memory.utilization) : "") +
+                        (memory.pool_bytes ? fmt::format(", max_gpu_total_bytes: {}", *memory.pool_bytes) : "") + "}");
   if (request.kv_cache_dtype == "nvfp4") {
     flags.start.push_back(
         "checkpoint: quantize it offline with ModelOpt (--kv_cache_qformat nvfp4); the flag alone is not documented to "
@@ -125,14 +129,14 @@ EngineFlags LlamacppFlags(const ModelGeometry& model, const PlanRequest& request
 
 }  // namespace
 
-EngineFlags FlagsOf(const ModelGeometry& model, const PlanRequest& request) {
+EngineFlags FlagsOf(const ModelGeometry& model, const PlanRequest& request, const MemoryFlag& memory) {
   switch (request.engine) {
     case EngineKind::kVllm:
-      return VllmFlags(model, request);
+      return VllmFlags(model, request, memory);
     case EngineKind::kSglang:
-      return SglangFlags(model, request);
+      return SglangFlags(model, request, memory);
     case EngineKind::kTrtllm:
-      return TrtllmFlags(model, request);
+      return TrtllmFlags(model, request, memory);
     case EngineKind::kLlamacpp:
       return LlamacppFlags(model, request);
     case EngineKind::kHaypile:

@@ -44,6 +44,18 @@ TEST(EngineFlags, RollBackWhereTheCheckpointAsksForAQuantizedCache) {
             "config.yaml: kv_cache_config: {dtype: auto}");
 }
 
+TEST(EngineFlags, MemoryUnderTheEnginesOwnNames) {
+  const MemoryFlag share{0.9, {}}, bytes{{}, 8'500'000'000};
+  EXPECT_EQ(FlagsOf(Named("m"), Request(EngineKind::kVllm, "fp8"), bytes).start[0],
+            "vllm serve m --kv-cache-dtype fp8 --kv-cache-memory-bytes 8500000000");
+  EXPECT_EQ(FlagsOf(Named("m"), Request(EngineKind::kVllm, "fp8"), share).start[0],
+            "vllm serve m --kv-cache-dtype fp8 --gpu-memory-utilization 0.9");
+  EXPECT_EQ(FlagsOf(Named("m"), Request(EngineKind::kSglang, "fp8_e4m3"), share).start[0],
+            "python -m sglang.launch_server --model-path m --kv-cache-dtype fp8_e4m3 --mem-fraction-static 0.9");
+  EXPECT_EQ(FlagsOf(Named("m"), Request(EngineKind::kTrtllm, "fp8"), share).start[1],
+            "config.yaml: kv_cache_config: {dtype: fp8, free_gpu_memory_fraction: 0.9}");
+}
+
 TEST(EngineFlags, LlamacppTypesApart) {
   PlanRequest request = Request(EngineKind::kLlamacpp, "q8_0/q4_0");
   request.context_size = 8192;

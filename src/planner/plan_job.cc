@@ -192,7 +192,11 @@ Result<PlanRow> MakeRow(const PlanJob& job, const std::string& dtype, bool alone
   if (row.support.served == Served::kNo) row.pool.warnings.push_back(row.support.why);
   PlanRequest request = job.request;
   request.kv_cache_dtype = dtype;
-  row.flags = FlagsOf(job.model, request);
+  MemoryFlag memory{job.utilization, {}};
+  if (!job.request.pool_includes_states && !request.pool_bytes_per_rank.empty()) {
+    memory.pool_bytes = request.pool_bytes_per_rank.front();
+  }
+  row.flags = FlagsOf(job.model, request, memory);
   WarnOfFp4WithDrafter(job, &row);
   return row;
 }

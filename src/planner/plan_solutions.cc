@@ -110,8 +110,9 @@ Result<std::vector<PlanSolution>> SolvePlan(const PlanJob& job, const std::vecto
     }
     for (const PlanRow& row : rows) {
       const bool needs_a_pool = question == "requests" || question == "replicas";
-      if (row.pool.refused && needs_a_pool) {
-        solutions.push_back({question, row.pool.kv_cache_dtype, {}, {}, "refused: " + row.pool.refused->reason});
+      // A refusal for length alone (it has an estimate) may be solved by more devices or a shorter context.
+      if (row.pool.refused && (needs_a_pool || !row.pool.refused->estimated_max_model_len)) {
+        solutions.push_back({question, row.pool.kv_cache_dtype, {}, {}, "refused by the engine, see below."});
         continue;
       }
       HAYPILE_TRY_ASSIGN(PlanSolution solution, Solve(job, row, question));
