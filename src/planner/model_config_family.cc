@@ -249,6 +249,7 @@ constexpr std::string_view kHarmlessFields[] = {
     "hidden_size_per_layer_input",
     "vocab_size_per_layer_input",
     "max_window_layers",
+    "hybrid_layer_ids",    // of Zamba 2, whose layers_block_type says the same
     "layer_types_counts",  // of the reduced rows that people pass on: the counts say no order
 };
 
