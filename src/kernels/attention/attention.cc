@@ -32,11 +32,12 @@ struct Workspace {
   static constexpr int64_t kQueries = int64_t{kMaxSpanRows} * kMaxSpanHeadDim;
   static constexpr int64_t kScores = int64_t{kMaxSpanRows} * kPrefillBlockTokens;
   static constexpr int64_t kDecoded = int64_t{kPrefillBlockTokens} * kMaxSpanHeadDim;
-  static constexpr int64_t kFloats = 2 * kQueries + kScores + kDecoded;
+  static constexpr int64_t kFloats = 2 * kQueries + kScores + kDecoded + kPatternFloats;
   float* queries() { return memory.as<float>(); }
   float* weighted() { return queries() + kQueries; }
   float* scores() { return weighted() + kQueries; }
   float* decoded() { return scores() + kScores; }
+  float* patterns() { return decoded() + kDecoded; }
   AlignedBuffer memory;
   float row_max[kMaxSpanRows], row_sum[kMaxSpanRows];
   int64_t row_begin[kMaxSpanRows], row_end[kMaxSpanRows];
@@ -147,6 +148,7 @@ class Batch {
     span.weighted = partial ? &states_.weighted[item.state * group_ * head_dim] : workspace.weighted();
     span.scores = workspace.scores();
     span.decoded = workspace.decoded();
+    span.patterns = workspace.patterns();
     for (int row = 0; row < rows; ++row) {
       const int query = item.first_query + row / group_;
       const int64_t position = item.sequence->first_position + query;
@@ -214,9 +216,9 @@ AttendSpanFn AttendSpanFor(Isa isa) {
   switch (isa) {
 #if defined(__x86_64__)
     case Isa::kAvx2:
-      return AttendSpanAvx2;
+      return SubnormalsAreFast() ? AttendSpanAvx2 : AttendSpanAvx2Tables;
     case Isa::kAvx512:
-      return AttendSpanAvx512;
+      return SubnormalsAreFast() ? AttendSpanAvx512 : AttendSpanAvx512Tables;
 #endif
     default:
       return AttendSpanScalar;

@@ -11,10 +11,15 @@ namespace haypile {
 inline constexpr int kMaxSpanRows = 64;
 inline constexpr int kMaxSpanHeadDim = 512;
 // Tokens whose scores are held at once: few rows take long blocks, many rows short ones that stay in cache.
-inline constexpr int kDecodeBlockTokens = 256;
+inline constexpr int kDecodeBlockTokens = 128;
 inline constexpr int kPrefillBlockTokens = 64;
 // Up to this many rows elements are decoded straight into the products; above, a tile is decoded once for all rows.
 inline constexpr int kFusedRows = 4;
+
+// Most floats of the patterns of queries, and of queries and weights together, that kernels for few rows lay out
+// (fp8_products.h): two vectors of 16 lanes for every row and four dims or tokens.
+inline constexpr int kKeyPatternFloats = kFusedRows * kMaxSpanHeadDim / 4 * 2 * 16;
+inline constexpr int kPatternFloats = kKeyPatternFloats + kFusedRows * kDecodeBlockTokens / 4 * 2 * 16;
 
 // The state of online softmax for `rows` query rows that share one KV head, and the span of tokens to add to it.
 // Scores are in units of log2: queries come multiplied by query_scale * k_global_scale * log2(e).
@@ -32,6 +37,7 @@ struct AttentionSpan {
   float* weighted = nullptr;  // [rows][head_dim], sum of exp2(score - row_max) * V without V's global scale
   float* scores = nullptr;    // scratch: kMaxSpanRows * kPrefillBlockTokens >= kFusedRows * kDecodeBlockTokens
   float* decoded = nullptr;   // scratch: kPrefillBlockTokens * head_dim, 64-byte aligned
+  float* patterns = nullptr;  // scratch: kPatternFloats, 64-byte aligned
 };
 
 using AttendSpanFn = void (*)(const AttentionSpan&);
@@ -40,6 +46,9 @@ using AttendSpanFn = void (*)(const AttentionSpan&);
 void AttendSpanScalar(const AttentionSpan& span);
 void AttendSpanAvx2(const AttentionSpan& span);
 void AttendSpanAvx512(const AttentionSpan& span);
+// The same without products of FP32 subnormals, for processors where SubnormalsAreFast() is false.
+void AttendSpanAvx2Tables(const AttentionSpan& span);
+void AttendSpanAvx512Tables(const AttentionSpan& span);
 AttendSpanFn AttendSpanFor(Isa isa);
 
 // Start of the tile that holds `token`, which is a multiple of kTileTokens.

@@ -3,7 +3,7 @@
 
 namespace haypile {
 
-void AttendSpanAvx2(const AttentionSpan& span) { SpanKernel<8>(span).Run(); }
+void AttendSpanAvx2(const AttentionSpan& span) { SpanKernel<8, true>(span).Run(); }
 
 }  // namespace haypile
 #endif

@@ -16,14 +16,21 @@ struct Level {
   AttendSpanFn kernel;
 };
 
-// Every level this processor runs, and the 512-bit algorithm emulated where it has AVX2 only.
+// Every kernel this processor runs, chosen here or not, and the 512-bit algorithm emulated where it has AVX2 only.
 std::vector<Level> Levels() {
   std::vector<Level> levels;
-  for (int i = 0; i <= static_cast<int>(HighestIsa()); ++i) {
-    const Isa isa = static_cast<Isa>(i);
-    levels.push_back({std::string(IsaName(isa)), AttendSpanFor(isa)});
+  levels.push_back({"scalar", AttendSpanScalar});
+#if defined(__x86_64__)
+  if (HighestIsa() >= Isa::kAvx2) {
+    levels.push_back({"avx2", AttendSpanAvx2});
+    levels.push_back({"avx2 by tables", AttendSpanAvx2Tables});
+    levels.push_back({"avx512 emulated", AttendSpanEmulated512});
   }
-  if (HighestIsa() >= Isa::kAvx2) levels.push_back({"avx512 emulated", AttendSpanEmulated512});
+  if (HighestIsa() >= Isa::kAvx512) {
+    levels.push_back({"avx512", AttendSpanAvx512});
+    levels.push_back({"avx512 by tables", AttendSpanAvx512Tables});
+  }
+#endif
   return levels;
 }
 
@@ -164,16 +171,20 @@ TEST(PagedAttention, ThreadsDoNotChangeABit) {
   }
 }
 
-// Every code of every 8- and 4-bit element must decode as the row codec says: one token, its V read back as the output.
-TEST(PagedAttention, EveryCodeDecodesExactly) {
+// Every code of every 8- and 4-bit element must decode as the row codec says: equal tokens of equal weight, their V
+// read back as the output; a part of a tile, and a whole one.
+class EveryCode : public testing::TestWithParam<int> {};
+
+TEST_P(EveryCode, DecodesExactly) {
   for (const auto& info : AllKvFormats()) {
     if (info.element_bits == 16) continue;
     AttentionCase shape;
     shape.v_format = info.format;
     shape.kv_heads = 1;
     shape.head_dim = 256;
-    shape.context = {0};
+    shape.context = {GetParam() - 1};
     shape.queries = {1};
+    shape.score_std = 0.0f;  // weights of exactly one
     AttentionProblem problem(shape);
     const TileLayout layout = MakeTileLayout(shape.k_format, shape.v_format, 1, 256);
     for (int code = 0; code < (1 << info.element_bits); ++code) {
@@ -186,8 +197,10 @@ TEST(PagedAttention, EveryCodeDecodesExactly) {
                              : info.block_scale == BlockScale::kE8m0 ? 127
                                                                      : 0x38;
         for (int i = 0; i < BlockScalesPerHead(info, 256); ++i) {
-          std::memcpy(tile + layout.v_scale_offset + ScaleByte(info.block_scale_bytes, 0, i), &one,
-                      info.block_scale_bytes);
+          for (int token = 0; token < kTileTokens; ++token) {
+            std::memcpy(tile + layout.v_scale_offset + ScaleByte(info.block_scale_bytes, token, i), &one,
+                        info.block_scale_bytes);
+          }
         }
       }
       const float expected = ElementValue(info.format, static_cast<uint16_t>(code));
@@ -205,6 +218,40 @@ TEST(PagedAttention, EveryCodeDecodesExactly) {
           }
         }
       }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tokens, EveryCode, testing::Values(1, 16));
+
+// A key that holds NaN spoils the output of every row that sees it, as softmax over it must; Inf codes of E5M2
+// likewise.
+TEST(PagedAttention, SpecialKeysSpoilTheOutput) {
+  struct Special {
+    KvFormat format;
+    uint8_t code;
+  };
+  for (const Special special :
+       {Special{KvFormat::kFp8E4m3, 0x7f}, Special{KvFormat::kFp8E4m3, 0xff}, Special{KvFormat::kFp8E4m3Fnuz, 0x80},
+        Special{KvFormat::kFp8E5m2, 0x7e}, Special{KvFormat::kFp8E5m2, 0xfd}}) {
+    AttentionCase shape;
+    shape.k_format = special.format;
+    shape.kv_heads = 1;
+    shape.context = {40};
+    shape.queries = {1};
+    AttentionProblem problem(shape);
+    const TileLayout layout = MakeTileLayout(shape.k_format, shape.v_format, 1, shape.head_dim);
+    for (int page = 0; page < 4; ++page) {
+      problem.pages()[page * layout.tile_bytes + layout.k_data_offset + KElementByte(shape.k_format, 8, 3, 17)] =
+          special.code;
+    }
+    for (const Level& level : Levels()) {
+      ThreadPool pool(1);
+      std::vector<float> output(problem.OutputSize());
+      AttentionArgs args = problem.Args(output.data());
+      args.span_kernel = level.kernel;
+      PagedAttention(args, pool);
+      for (const float value : output) ASSERT_TRUE(std::isnan(value)) << level.name << " code " << int{special.code};
     }
   }
 }

@@ -5,7 +5,7 @@
 
 namespace haypile {
 
-void AttendSpanEmulated512(const AttentionSpan& span) { SpanKernel<16>(span).Run(); }
+void AttendSpanEmulated512(const AttentionSpan& span) { SpanKernel<16, true>(span).Run(); }
 
 }  // namespace haypile
 #endif

@@ -152,18 +152,34 @@ struct Fp32Decoder {
   }
 };
 
-// N block scales of neighbouring tokens as FP32.
-template <int N>
+// Calls emit(inner, vector) for every inner element of a part of a block.
+template <int N, typename Decoder, typename Emit>
+inline __attribute__((always_inline)) void DecodeWhole(const uint8_t* block, int part, Emit emit) {
+  typename Vec<N>::F values[Decoder::kStep];
+  Decoder::template Decode<N, 0>(block, part, values);
+  HAYPILE_UNROLL
+  for (int i = 0; i < Decoder::kStep; ++i) emit(i, values[i]);
+  if constexpr (Decoder::kInner > Decoder::kStep) {
+    Decoder::template Decode<N, 1>(block, part, values);
+    HAYPILE_UNROLL
+    for (int i = 0; i < Decoder::kStep; ++i) emit(Decoder::kStep + i, values[i]);
+  }
+}
+
+// N block scales of neighbouring tokens as FP32. kFastDenormals: FP32 subnormals may be multiplied (fp8_products.h).
+template <int N, bool kFastDenormals>
 inline typename Vec<N>::F DecodeScales(BlockScale kind, const uint8_t* from) {
   using F = typename Vec<N>::F;
   using I = typename Vec<N>::I;
   switch (kind) {
     case BlockScale::kE4m3: {
       const I code = LoadBytes<N>(from) & 0x7f;
+      const I nan = (I)(code == 0x7f) & 0x7fc00000;
+      if constexpr (kFastDenormals) return (F)((I)((F)(code << 20) * Splat<F>(0x1p120f)) | nan);
       const F normal = (F)((code << 20) + (120 << 23));
       const F subnormal = __builtin_convertvector(code, F) * Splat<F>(1.0f / 512);
       const F value = Select((I)(code < 8), subnormal, normal);
-      return (F)((I)value | ((I)(code == 0x7f) & 0x7fc00000));
+      return (F)((I)value | nan);
     }
     case BlockScale::kE8m0: {
       const I code = LoadBytes<N>(from);

@@ -36,5 +36,20 @@ TEST_F(ForcedIsa, UnsetOrEmptyMeansHighest) {
   EXPECT_EQ(SelectIsa().value(), HighestIsa());
 }
 
+// The tests of kernels leave out the levels that the processor lacks. This one says so.
+class LevelOfThisProcessor : public testing::TestWithParam<int> {};
+
+TEST_P(LevelOfThisProcessor, IsTested) {
+  const auto isa = static_cast<Isa>(GetParam());
+  if (isa > HighestIsa()) GTEST_SKIP() << "this processor lacks " << IsaName(isa);
+  SetActiveIsaForTest(isa);
+  EXPECT_EQ(ActiveIsa(), isa);
+  SetActiveIsaForTest(HighestIsa());
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, LevelOfThisProcessor, testing::Range(0, kIsaCount), [](const auto& test) {
+  return std::string(IsaName(static_cast<Isa>(test.param)));
+});
+
 }  // namespace
 }  // namespace haypile

@@ -10,6 +10,9 @@
 #include <cstdint>
 #include <cstring>
 
+// Accumulators live in registers only if every loop over them is unrolled.
+#define HAYPILE_UNROLL _Pragma("GCC unroll 16")
+
 namespace haypile {
 namespace {
 
@@ -24,6 +27,7 @@ struct Vec;  // N lanes of 32 bits
     typedef uint32_t U __attribute__((vector_size(4 * N))); \
     typedef uint8_t B __attribute__((vector_size(4 * N)));  \
     typedef int8_t S __attribute__((vector_size(4 * N)));   \
+    typedef int16_t W __attribute__((vector_size(4 * N)));  \
   }
 HAYPILE_DEFINE_VEC(8);
 HAYPILE_DEFINE_VEC(16);
@@ -60,6 +64,8 @@ inline Vec<8>::B UnpackLow(Vec<8>::B a, Vec<8>::B b) { return (Vec<8>::B)_mm256_
 inline Vec<8>::B UnpackHigh(Vec<8>::B a, Vec<8>::B b) {
   return (Vec<8>::B)_mm256_unpackhi_epi8((__m256i)a, (__m256i)b);
 }
+// Sums of two neighbouring 16-bit products, in 32 bits.
+inline Vec<8>::I MulPairs(Vec<8>::W a, Vec<8>::W b) { return (Vec<8>::I)_mm256_madd_epi16((__m256i)a, (__m256i)b); }
 inline Vec<8>::B MinBytes(Vec<8>::B a, Vec<8>::B b) { return (Vec<8>::B)_mm256_min_epu8((__m256i)a, (__m256i)b); }
 // table[index & 15] in each byte; index bytes below 128.
 inline Vec<8>::B Lookup(const uint8_t (&table)[16], Vec<8>::B index) {
@@ -91,6 +97,7 @@ inline Vec<16>::B UnpackLow(Vec<16>::B a, Vec<16>::B b) {
 inline Vec<16>::B UnpackHigh(Vec<16>::B a, Vec<16>::B b) {
   return (Vec<16>::B)_mm512_unpackhi_epi8((__m512i)a, (__m512i)b);
 }
+inline Vec<16>::I MulPairs(Vec<16>::W a, Vec<16>::W b) { return (Vec<16>::I)_mm512_madd_epi16((__m512i)a, (__m512i)b); }
 inline Vec<16>::B MinBytes(Vec<16>::B a, Vec<16>::B b) { return (Vec<16>::B)_mm512_min_epu8((__m512i)a, (__m512i)b); }
 inline Vec<16>::B Lookup16(const uint8_t (&table)[16], Vec<16>::B index) {
   const __m512i t = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
@@ -132,6 +139,10 @@ inline Vec<16>::B UnpackHigh(Vec<16>::B a, Vec<16>::B b) {
   using H = Vec<8>::B;
   return JoinHalves<Vec<16>::B>(UnpackHigh(HalfOf<H>(a, 0), HalfOf<H>(b, 0)),
                                 UnpackHigh(HalfOf<H>(a, 1), HalfOf<H>(b, 1)));
+}
+inline Vec<16>::I MulPairs(Vec<16>::W a, Vec<16>::W b) {
+  using H = Vec<8>::W;
+  return JoinHalves<Vec<16>::I>(MulPairs(HalfOf<H>(a, 0), HalfOf<H>(b, 0)), MulPairs(HalfOf<H>(a, 1), HalfOf<H>(b, 1)));
 }
 inline Vec<16>::B MinBytes(Vec<16>::B a, Vec<16>::B b) {
   using H = Vec<8>::B;
@@ -229,6 +240,68 @@ inline typename Vec<N>::F LoadBf16(const uint16_t* from) {
   return (typename Vec<N>::F)(__builtin_convertvector(LoadVec<typename HalfVec<N>::U>(from), U) << 16);
 }
 inline float WidenBf16(uint16_t bf16) { return __builtin_bit_cast(float, uint32_t{bf16} << 16); }
+
+// sum += value * factors[0..N-1]. As an instruction of its own: where many sums fill the registers, the compiler's
+// choice among the three operand orders of FMA otherwise writes over the value and spills the sums.
+inline void AddProducts(Vec<8>::F& sum, Vec<8>::F value, const float* factors) {
+  asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(value), "m"(*reinterpret_cast<const Vec<8>::F*>(factors)));
+}
+#if defined(__AVX512BW__)
+inline void AddProducts(Vec<16>::F& sum, Vec<16>::F value, const float* factors) {
+  asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(value), "m"(*reinterpret_cast<const Vec<16>::F*>(factors)));
+}
+#else
+inline void AddProducts(Vec<16>::F& sum, Vec<16>::F value, const float* factors) {
+  sum = MulAdd(value, LoadVec<Vec<16>::F>(factors), sum);
+}
+#endif
+
+template <typename B>
+inline B MaxBytes(B a, B b) {
+  return a > b ? a : b;
+}
+// Whether any byte is not zero.
+template <typename B>
+inline bool AnyByte(B value) {
+  uint64_t words[sizeof(B) / 8], any = 0;
+  std::memcpy(words, &value, sizeof(B));
+  for (const uint64_t word : words) any |= word;
+  return any != 0;
+}
+
+// Four floats repeated over N lanes.
+template <int N>
+inline typename Vec<N>::F Repeat128(const float* from) {
+  typedef float Four __attribute__((vector_size(16)));
+  const Four four = LoadVec<Four>(from);
+  if constexpr (N == 8) {
+    return __builtin_shufflevector(four, four, 0, 1, 2, 3, 0, 1, 2, 3);
+  } else {
+    return __builtin_shufflevector(four, four, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3);
+  }
+}
+// Of every pair of lanes the even (odd) one, twice.
+inline Vec<8>::F EvenTwice(Vec<8>::F v) { return __builtin_shufflevector(v, v, 0, 0, 2, 2, 4, 4, 6, 6); }
+inline Vec<8>::F OddTwice(Vec<8>::F v) { return __builtin_shufflevector(v, v, 1, 1, 3, 3, 5, 5, 7, 7); }
+inline Vec<16>::F EvenTwice(Vec<16>::F v) {
+  return __builtin_shufflevector(v, v, 0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10, 12, 12, 14, 14);
+}
+inline Vec<16>::F OddTwice(Vec<16>::F v) {
+  return __builtin_shufflevector(v, v, 1, 1, 3, 3, 5, 5, 7, 7, 9, 9, 11, 11, 13, 13, 15, 15);
+}
+// In-lane interleave of 32-bit elements: a0 b0 a1 b1 (a2 b2 a3 b3) of each 128-bit lane.
+inline Vec<8>::F InterleaveLow(Vec<8>::F a, Vec<8>::F b) {
+  return __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13);
+}
+inline Vec<8>::F InterleaveHigh(Vec<8>::F a, Vec<8>::F b) {
+  return __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15);
+}
+inline Vec<16>::F InterleaveLow(Vec<16>::F a, Vec<16>::F b) {
+  return __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+}
+inline Vec<16>::F InterleaveHigh(Vec<16>::F a, Vec<16>::F b) {
+  return __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+}
 
 }  // namespace
 }  // namespace haypile

@@ -1,0 +1,9 @@
+#if defined(__x86_64__)
+#include "kernels/attention/attention_span_vector.h"
+
+namespace haypile {
+
+void AttendSpanAvx512Tables(const AttentionSpan& span) { SpanKernel<16, false>(span).Run(); }
+
+}  // namespace haypile
+#endif

@@ -1,0 +1,271 @@
+// Scores of a block of tokens: queries times keys. Included only by per-ISA units.
+#ifndef HAYPILE_KERNELS_ATTENTION_SPAN_KEYS_H_
+#define HAYPILE_KERNELS_ATTENTION_SPAN_KEYS_H_
+
+#include <algorithm>
+#include <numeric>
+#include <type_traits>
+
+#include "kernels/attention/fp8_products.h"
+#include "kernels/attention/int_products.h"
+#include "kernels/attention/span_tiles.h"
+
+namespace haypile {
+namespace {
+
+template <int N, bool kFastDenormals>
+class SpanKeys {
+ public:
+  using F = typename Vec<N>::F;
+  using I = typename Vec<N>::I;
+  using B = typename Vec<N>::B;
+  static constexpr int kParts = SpanTiles<N, kFastDenormals>::kParts;
+
+  explicit SpanKeys(const SpanTiles<N, kFastDenormals>& tiles) : t_(tiles) {}
+
+  // Scores of rows 0 .. R-1 of the current block.
+  template <int R>
+  void Score() {
+    switch (t_.kv.k_format) {
+      case KvFormat::kBf16:
+        return ScoreFloats<Bf16Decoder, R>(0);
+      case KvFormat::kFp16:
+        return ScoreFloats<Fp16Decoder, R>(0);
+      case KvFormat::kFp8E4m3:
+        return ScoreFp8<E4m3Decoder<false>, DirectE4m3, R>();
+      case KvFormat::kFp8E4m3Fnuz:
+        return ScoreFp8<E4m3Decoder<true>, DirectE4m3Fnuz, R>();
+      case KvFormat::kFp8E5m2:
+        return ScoreFp8<E5m2Decoder, DirectE5m2, R>();
+      case KvFormat::kNvfp4:
+      case KvFormat::kNvfp4FourOverSix:
+      case KvFormat::kMxfp4:
+        return ScoreInts<NibblePairs<E2m1Integers>, R>();
+      case KvFormat::kInt8PerTokenHead:
+      case KvFormat::kQ8_0:
+        return ScoreInts<Int8Pairs, R>();
+      case KvFormat::kQ4_0:
+        return ScoreInts<NibblePairs<Int4Integers>, R>();
+    }
+  }
+
+  // Decodes the block's keys with their scales to [dim][token], a tile after the other, for many rows.
+  void Decode() {
+    switch (t_.kv.k_format) {
+      case KvFormat::kBf16:
+        return DecodeTiles<Bf16Decoder>();
+      case KvFormat::kFp16:
+        return DecodeTiles<Fp16Decoder>();
+      case KvFormat::kFp8E4m3:
+        return DecodeTiles<E4m3Decoder<false>>();
+      case KvFormat::kFp8E4m3Fnuz:
+        return DecodeTiles<E4m3Decoder<true>>();
+      case KvFormat::kFp8E5m2:
+        return DecodeTiles<E5m2Decoder>();
+      case KvFormat::kNvfp4:
+      case KvFormat::kNvfp4FourOverSix:
+      case KvFormat::kMxfp4:
+        return DecodeTiles<NibbleDecoder<E2m1Tables>>();
+      case KvFormat::kInt8PerTokenHead:
+      case KvFormat::kQ8_0:
+        return DecodeTiles<Int8Decoder>();
+      case KvFormat::kQ4_0:
+        return DecodeTiles<NibbleDecoder<Int4Tables>>();
+    }
+  }
+
+  // Scores of rows row .. row+R-1 from decoded keys.
+  template <int R>
+  void ScoreDecoded(int row) {
+    ScoreFloats<Fp32Decoder, R>(row);
+  }
+
+ private:
+  // Sums in registers: R rows, P parts at once, kChains sums in turn to hide the latency of FMA.
+  template <int R>
+  static constexpr int Parts() {
+    return R <= 3 ? kParts : 1;
+  }
+  template <int R>
+  static constexpr int Chains() {
+    return R * Parts<R>() <= 4 ? 2 : 1;
+  }
+
+  // ---- any element, decoded to FP32 ----
+
+  template <typename Decoder>
+  void DecodeTiles() {
+    for (int tile = 0; tile < t_.tiles; ++tile) {
+      t_.PrefetchTile(tile + SpanTiles<N, kFastDenormals>::kPrefetchTiles);
+      const TilePart part_of = t_.KeyPart(tile);
+      float* out = t_.span.decoded + int64_t{tile} * kTileTokens * t_.head_dim;
+      for (int group = 0; group < t_.ScaleGroups(t_.k_side); ++group) {
+        HAYPILE_UNROLL
+        for (int part = 0; part < kParts; ++part) {
+          const F scale = t_.Scales(t_.k_side, part_of.scales, group, part) * Splat<F>(Decoder::kFactor);
+          const int first = group * t_.k_side.scale_elements;
+          for (int dim = first; dim < first + t_.k_side.scale_elements; dim += Decoder::kInner) {
+            const uint8_t* block = part_of.data + int64_t{dim / Decoder::kInner} * kBlockBytes;
+            DecodeWhole<N, Decoder>(block, part, [&](int inner, F value) {
+              StoreVec(out + int64_t{dim + inner} * kTileTokens + part * N, value * scale);
+            });
+          }
+        }
+      }
+    }
+  }
+
+  // Adds the products of dims [first, last) and parts [first_part, first_part + P) to the sums.
+  template <typename Decoder, int R, int P>
+  inline __attribute__((always_inline)) void AddFloats(const uint8_t* data, int first_part,
+                                                       const float* const (&query)[R], int first, int last,
+                                                       F (&sums)[R][P][Chains<R>()]) const {
+    for (int dim = first; dim < last; dim += Decoder::kInner) {
+      const uint8_t* block = data + int64_t{dim / Decoder::kInner} * kBlockBytes;
+      HAYPILE_UNROLL
+      for (int p = 0; p < P; ++p) {
+        DecodeWhole<N, Decoder>(
+            block, first_part + p, [&](int inner, F value) __attribute__((always_inline)) {
+              HAYPILE_UNROLL
+              for (int r = 0; r < R; ++r) {
+                F& sum = sums[r][p][inner % Chains<R>()];
+                sum = MulAdd(Splat<F>(query[r][dim + inner]), value, sum);
+              }
+            });
+      }
+    }
+  }
+
+  template <typename Decoder, int R>
+  void ScoreFloats(int row) {
+    constexpr bool kDecoded = std::is_same_v<Decoder, Fp32Decoder>;
+    constexpr int P = Parts<R>();
+    const float* query[R];
+    HAYPILE_UNROLL
+    for (int r = 0; r < R; ++r) query[r] = t_.QueryRow(row + r);
+    for (int tile = 0; tile < t_.tiles; ++tile) {
+      TilePart part_of;
+      if constexpr (kDecoded) {
+        part_of.data = reinterpret_cast<const uint8_t*>(t_.span.decoded + int64_t{tile} * kTileTokens * t_.head_dim);
+      } else {
+        t_.PrefetchTile(tile + SpanTiles<N, kFastDenormals>::kPrefetchTiles);
+        part_of = t_.KeyPart(tile);
+      }
+      const int step = kDecoded ? t_.head_dim : t_.k_side.scale_elements;
+      for (int first = 0; first < kParts; first += P) {
+        F totals[R][P] = {};
+        for (int group = 0; group * step < t_.head_dim; ++group) {
+          F sums[R][P][Chains<R>()] = {};
+          AddFloats<Decoder, R, P>(part_of.data, first, query, group * step, (group + 1) * step, sums);
+          HAYPILE_UNROLL
+          for (int p = 0; p < P; ++p) {
+            F scale = Splat<F>(Decoder::kFactor);
+            if constexpr (!kDecoded) scale = scale * t_.Scales(t_.k_side, part_of.scales, group, first + p);
+            HAYPILE_UNROLL
+            for (int r = 0; r < R; ++r) {
+              F sum = sums[r][p][0];
+              if constexpr (Chains<R>() > 1) sum = sum + sums[r][p][1];
+              totals[r][p] = MulAdd(sum, scale, totals[r][p]);
+            }
+          }
+        }
+        HAYPILE_UNROLL
+        for (int r = 0; r < R; ++r) {
+          HAYPILE_UNROLL
+          for (int p = 0; p < P; ++p) {
+            StoreVec(t_.ScoreRow(row + r) + tile * kTileTokens + (first + p) * N, totals[r][p]);
+          }
+        }
+      }
+    }
+  }
+
+  // ---- 8-bit floats ----
+
+  template <typename Decoder, typename Direct, int R>
+  void ScoreFp8() {
+    if constexpr (!kFastDenormals) return ScoreFloats<Decoder, R>(0);
+    constexpr int P = Parts<R>();
+    constexpr int64_t kQuadFloats = int64_t{2} * R * N;
+    float* patterns = t_.span.patterns;
+    if (t_.InFirstBlock()) {  // the queries stay the same over a span
+      for (int r = 0; r < R; ++r) WritePatterns<N>(t_.QueryRow(r), t_.head_dim, patterns + 2 * r * N, kQuadFloats);
+    }
+    B seen = {};
+    for (int tile = 0; tile < t_.tiles; ++tile) {
+      t_.PrefetchTile(tile + SpanTiles<N, kFastDenormals>::kPrefetchTiles);
+      const uint8_t* data = t_.KeyPart(tile).data;
+      seen = Direct::Note(seen, data, int64_t{t_.head_dim} * kTileTokens);
+      for (int first = 0; first < kParts; first += P) {
+        F sums[R][P][2] = {};
+        const float* pattern = patterns;
+        for (int dim = 0; dim < t_.head_dim; dim += 4, pattern += kQuadFloats) {
+          AddFp8Block<N, Direct, R, P>(data + int64_t{dim / 4} * kBlockBytes, first, pattern, sums);
+        }
+        HAYPILE_UNROLL
+        for (int r = 0; r < R; ++r) {
+          HAYPILE_UNROLL
+          for (int p = 0; p < P; ++p) {
+            StoreVec(t_.ScoreRow(r) + tile * kTileTokens + (first + p) * N, JoinPairs(sums[r][p][0], sums[r][p][1]));
+          }
+        }
+      }
+    }
+    if (Direct::AnySpecial(seen)) return ScoreFloats<Decoder, R>(0);
+    t_.MultiplyScores(R, Direct::kRest);
+  }
+
+  // ---- small integers ----
+
+  template <typename Reader, int R>
+  void ScoreInts() {
+    const int group_dims = std::gcd(t_.k_side.scale_elements, Reader::kGroupDims);
+    const int groups = t_.head_dim / group_dims;
+    const int64_t group_pairs = int64_t{group_dims} / 2 * R * N;
+    int32_t* queries = reinterpret_cast<int32_t*>(t_.span.patterns);
+    if (t_.InFirstBlock()) {
+      for (int r = 0; r < R; ++r) {
+        for (int group = 0; group < groups; ++group) {
+          steps_[group][r] = Reader::kFactor * WriteIntegerPairs<N>(t_.QueryRow(r) + group * group_dims, group_dims,
+                                                                    queries + group * group_pairs + r * N, R * N);
+        }
+      }
+    }
+    const int groups_per_scale = t_.k_side.scale_elements / group_dims;
+    for (int tile = 0; tile < t_.tiles; ++tile) {
+      t_.PrefetchTile(tile + SpanTiles<N, kFastDenormals>::kPrefetchTiles);
+      const TilePart part_of = t_.KeyPart(tile);
+      for (int part = 0; part < kParts; ++part) {
+        F totals[R] = {};
+        const uint8_t* block = part_of.data;
+        const int32_t* query = queries;
+        F scale = {};
+        for (int group = 0; group < groups; ++group) {
+          if (group % groups_per_scale == 0) {
+            scale = t_.Scales(t_.k_side, part_of.scales, group / groups_per_scale, part);
+          }
+          I sums[R] = {};
+          for (int dim = 0; dim < group_dims; dim += Reader::kInner) {
+            AddIntBlock<N, Reader, R>(block, part, query, sums);
+            block += kBlockBytes;
+            query += Reader::kInner / 2 * R * N;
+          }
+          HAYPILE_UNROLL
+          for (int r = 0; r < R; ++r) {
+            totals[r] = MulAdd(__builtin_convertvector(sums[r], F), scale * Splat<F>(steps_[group][r]), totals[r]);
+          }
+        }
+        HAYPILE_UNROLL
+        for (int r = 0; r < R; ++r) StoreVec(t_.ScoreRow(r) + tile * kTileTokens + part * N, totals[r]);
+      }
+    }
+  }
+
+  const SpanTiles<N, kFastDenormals>& t_;
+  float steps_[kMaxSpanHeadDim / 16][kFusedRows];
+};
+
+}  // namespace
+}  // namespace haypile
+
+#endif  // HAYPILE_KERNELS_ATTENTION_SPAN_KEYS_H_

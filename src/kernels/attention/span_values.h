@@ -1,0 +1,277 @@
+// Weighted sums of values over a block of tokens. Included only by per-ISA units.
+#ifndef HAYPILE_KERNELS_ATTENTION_SPAN_VALUES_H_
+#define HAYPILE_KERNELS_ATTENTION_SPAN_VALUES_H_
+
+#include <type_traits>
+
+#include "kernels/attention/fp8_products.h"
+#include "kernels/attention/span_tiles.h"
+
+namespace haypile {
+namespace {
+
+template <int N, bool kFastDenormals>
+class SpanValues {
+ public:
+  using F = typename Vec<N>::F;
+  using B = typename Vec<N>::B;
+  static constexpr int kParts = SpanTiles<N, kFastDenormals>::kParts;
+
+  explicit SpanValues(const SpanTiles<N, kFastDenormals>& tiles) : t_(tiles) {}
+
+  // Adds the block's values times the weights of rows 0 .. R-1 to what the rows have gathered.
+  template <int R>
+  void Weigh() {
+    switch (t_.kv.v_format) {
+      case KvFormat::kBf16:
+        return WeighFloats<Bf16Decoder, R>(0);
+      case KvFormat::kFp16:
+        return WeighFloats<Fp16Decoder, R>(0);
+      case KvFormat::kFp8E4m3:
+        return WeighFp8<E4m3Decoder<false>, DirectE4m3, R>();
+      case KvFormat::kFp8E4m3Fnuz:
+        return WeighFp8<E4m3Decoder<true>, DirectE4m3Fnuz, R>();
+      case KvFormat::kFp8E5m2:
+        return WeighFp8<E5m2Decoder, DirectE5m2, R>();
+      case KvFormat::kNvfp4:
+      case KvFormat::kNvfp4FourOverSix:
+      case KvFormat::kMxfp4:
+        return WeighFloats<NibbleDecoder<E2m1Tables>, R>(0);
+      case KvFormat::kInt8PerTokenHead:
+      case KvFormat::kQ8_0:
+        return WeighFloats<Int8Decoder, R>(0);
+      case KvFormat::kQ4_0:
+        return WeighFloats<NibbleDecoder<Int4Tables>, R>(0);
+    }
+  }
+
+  // Decodes the block's values with their scales to [dim block][token][16 dims], for many rows.
+  void Decode() {
+    switch (t_.kv.v_format) {
+      case KvFormat::kBf16:
+        return DecodeTiles<Bf16Decoder>();
+      case KvFormat::kFp16:
+        return DecodeTiles<Fp16Decoder>();
+      case KvFormat::kFp8E4m3:
+        return DecodeTiles<E4m3Decoder<false>>();
+      case KvFormat::kFp8E4m3Fnuz:
+        return DecodeTiles<E4m3Decoder<true>>();
+      case KvFormat::kFp8E5m2:
+        return DecodeTiles<E5m2Decoder>();
+      case KvFormat::kNvfp4:
+      case KvFormat::kNvfp4FourOverSix:
+      case KvFormat::kMxfp4:
+        return DecodeTiles<NibbleDecoder<E2m1Tables>>();
+      case KvFormat::kInt8PerTokenHead:
+      case KvFormat::kQ8_0:
+        return DecodeTiles<Int8Decoder>();
+      case KvFormat::kQ4_0:
+        return DecodeTiles<NibbleDecoder<Int4Tables>>();
+    }
+  }
+
+  // The same as Weigh for rows row .. row+R-1, from decoded values.
+  template <int R>
+  void WeighDecoded(int row) {
+    WeighFloats<Fp32Decoder, R>(row);
+  }
+
+ private:
+  template <int R>
+  static constexpr int Parts() {
+    return R <= 3 ? kParts : 1;
+  }
+  // Parts at once and sums in turn: decoders of many elements leave registers for few sums of one part only.
+  template <typename Decoder, int R>
+  static constexpr int FloatParts() {
+    return Decoder::kInner > 2 ? 1 : Parts<R>();
+  }
+  template <typename Decoder, int R>
+  static constexpr int Chains() {
+    if (Decoder::kInner > 2) return R == 1 ? 4 : R == 2 ? 4 : 2;
+    return R * Parts<R>() <= 4 ? 2 : 1;
+  }
+
+  template <typename Decoder>
+  void DecodeTiles() {
+    const int64_t plane = int64_t{t_.tiles} * kTileTokens * kBlockLanes;
+    alignas(64) float scale[kTileTokens];
+    for (int tile = 0; tile < t_.tiles; ++tile) {
+      const TilePart part_of = t_.ValuePart(tile);
+      for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
+        const int group = dim_block * kBlockLanes / t_.v_side.scale_elements;
+        HAYPILE_UNROLL
+        for (int part = 0; part < kParts; ++part) {
+          StoreVec(scale + part * N, t_.Scales(t_.v_side, part_of.scales, group, part) * Splat<F>(Decoder::kFactor));
+        }
+        float* out = t_.span.decoded + dim_block * plane + int64_t{tile} * kTileTokens * kBlockLanes;
+        const uint8_t* data = DimBlock<Decoder>(part_of.data, dim_block);
+        for (int token = 0; token < kTileTokens; token += Decoder::kInner) {
+          const uint8_t* block = data + int64_t{token / Decoder::kInner} * kBlockBytes;
+          HAYPILE_UNROLL
+          for (int part = 0; part < kParts; ++part) {
+            DecodeWhole<N, Decoder>(block, part, [&](int inner, F value) {
+              StoreVec(out + (token + inner) * kBlockLanes + part * N, value * Splat<F>(scale[token + inner]));
+            });
+          }
+        }
+      }
+    }
+  }
+
+  template <typename Decoder>
+  static const uint8_t* DimBlock(const uint8_t* data, int dim_block) {
+    return data + int64_t{dim_block} * (kTileTokens / Decoder::kInner) * kBlockBytes;
+  }
+
+  // The block's weights of rows row .. row+R-1 times the values' block scales of one dim block, to out[R][block
+  // tokens].
+  template <int R>
+  void ScaleWeights(int row, int first_tile, int group, float factor, float* out) const {
+    for (int tile = first_tile; tile < t_.tiles; ++tile) {
+      const uint8_t* scales = t_.ValuePart(tile).scales;
+      HAYPILE_UNROLL
+      for (int part = 0; part < kParts; ++part) {
+        const F scale = t_.Scales(t_.v_side, scales, group, part) * Splat<F>(factor);
+        const int at = tile * kTileTokens + part * N;
+        HAYPILE_UNROLL
+        for (int r = 0; r < R; ++r) {
+          StoreVec(out + r * kDecodeBlockTokens + at, LoadVec<F>(t_.ScoreRow(row + r) + at) * scale);
+        }
+      }
+    }
+  }
+
+  // Adds one tile's values times weights. kWhole: all 16 tokens; otherwise only the first `tokens`.
+  template <typename Decoder, int R, int P, bool kWhole>
+  inline __attribute__((always_inline)) void AddFloats(const uint8_t* data, int first_part,
+                                                       const float* const (&weight)[R], int tokens,
+                                                       F (&sums)[R][P][Chains<Decoder, R>()]) const {
+    for (int token = 0; token < (kWhole ? kTileTokens : tokens); token += Decoder::kInner) {
+      const uint8_t* block = data + int64_t{token / Decoder::kInner} * kBlockBytes;
+      HAYPILE_UNROLL
+      for (int p = 0; p < P; ++p) {
+        DecodeWhole<N, Decoder>(
+            block, first_part + p, [&](int inner, F value) __attribute__((always_inline)) {
+              if (!kWhole && token + inner >= tokens) return;
+              HAYPILE_UNROLL
+              for (int r = 0; r < R; ++r) {
+                F& sum = sums[r][p][inner % Chains<Decoder, R>()];
+                sum = MulAdd(Splat<F>(weight[r][token + inner]), value, sum);
+              }
+            });
+      }
+    }
+  }
+
+  template <typename Decoder, int R>
+  void WeighFloats(int row) {
+    WeighFloats<Decoder, R>(row, 0, t_.head_dim / kBlockLanes, 0);
+  }
+
+  // The part of the work in dim blocks [first_dim_block, end_dim_block) and tiles from first_tile on.
+  template <typename Decoder, int R>
+  void WeighFloats(int row, int first_dim_block, int end_dim_block, int first_tile) {
+    constexpr bool kDecoded = std::is_same_v<Decoder, Fp32Decoder>;
+    constexpr int P = FloatParts<Decoder, R>();
+    const bool scaled = !kDecoded && (t_.v_side.scale_kind != BlockScale::kNone || Decoder::kFactor != 1.0f);
+    alignas(64) float scaled_weights[R * kDecodeBlockTokens];
+    const float* weights[R];
+    HAYPILE_UNROLL
+    for (int r = 0; r < R; ++r) weights[r] = scaled ? scaled_weights + r * kDecodeBlockTokens : t_.ScoreRow(row + r);
+    int scaled_group = -1;
+    for (int dim_block = first_dim_block; dim_block < end_dim_block; ++dim_block) {
+      const int group = dim_block * kBlockLanes / t_.v_side.scale_elements;
+      if (scaled && group != scaled_group) {
+        ScaleWeights<R>(row, first_tile, group, Decoder::kFactor, scaled_weights);
+        scaled_group = group;
+      }
+      for (int first_part = 0; first_part < kParts; first_part += P) {
+        WeighDimBlock<Decoder, R, P>(row, dim_block, first_part, first_tile, weights);
+      }
+    }
+  }
+
+  // weights[r]: of the block's tokens, with the block scales.
+  template <typename Decoder, int R, int P>
+  void WeighDimBlock(int row, int dim_block, int first_part, int first_tile, const float* const (&weights)[R]) {
+    constexpr bool kDecoded = std::is_same_v<Decoder, Fp32Decoder>;
+    constexpr int kChains = Chains<Decoder, R>();
+    const int64_t plane = int64_t{t_.tiles} * kTileTokens * kBlockLanes;
+    float* weighted = t_.WeightedRow(row) + dim_block * kBlockLanes + first_part * N;
+    F sums[R][P][kChains] = {};
+    for (int tile = first_tile; tile < t_.tiles; ++tile) {
+      const uint8_t* data;
+      if constexpr (kDecoded) {
+        data = reinterpret_cast<const uint8_t*>(t_.span.decoded + dim_block * plane +
+                                                int64_t{tile} * kTileTokens * kBlockLanes);
+      } else {
+        data = DimBlock<Decoder>(t_.ValuePart(tile).data, dim_block);
+      }
+      const float* weight[R];
+      HAYPILE_UNROLL
+      for (int r = 0; r < R; ++r) weight[r] = weights[r] + tile * kTileTokens;
+      if (tile < t_.WholeTiles()) {
+        AddFloats<Decoder, R, P, true>(data, first_part, weight, kTileTokens, sums);
+      } else {
+        AddFloats<Decoder, R, P, false>(data, first_part, weight, t_.TokensIn(tile), sums);
+      }
+    }
+    HAYPILE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      HAYPILE_UNROLL
+      for (int p = 0; p < P; ++p) {
+        F sum = sums[r][p][0];
+        HAYPILE_UNROLL
+        for (int chain = 1; chain < kChains; ++chain) sum = sum + sums[r][p][chain];
+        float* to = weighted + int64_t{r} * t_.head_dim + p * N;
+        StoreVec(to, LoadVec<F>(to) + sum);
+      }
+    }
+  }
+
+  template <typename Decoder, typename Direct, int R>
+  void WeighFp8() {
+    if constexpr (!kFastDenormals) return WeighFloats<Decoder, R>(0);
+    constexpr int P = Parts<R>();
+    constexpr int64_t kQuadFloats = int64_t{2} * R * N;
+    const int whole = t_.WholeTiles();
+    B seen = {};
+    for (int tile = 0; tile < whole; ++tile) {
+      seen = Direct::Note(seen, t_.ValuePart(tile).data, int64_t{t_.head_dim} * kTileTokens);
+    }
+    if (Direct::AnySpecial(seen)) return WeighFloats<Decoder, R>(0);
+    float* patterns = t_.span.patterns + kKeyPatternFloats;
+    for (int r = 0; r < R; ++r) {
+      WritePatterns<N>(t_.ScoreRow(r), whole * kTileTokens, patterns + 2 * r * N, kQuadFloats);
+    }
+    for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
+      for (int first = 0; first < kParts; first += P) {
+        F sums[R][P][2] = {};
+        const float* pattern = patterns;
+        for (int tile = 0; tile < whole; ++tile) {
+          const uint8_t* data = DimBlock<Decoder>(t_.ValuePart(tile).data, dim_block);
+          for (int quad = 0; quad < kTileTokens / 4; ++quad, pattern += kQuadFloats) {
+            AddFp8Block<N, Direct, R, P>(data + quad * kBlockBytes, first, pattern, sums);
+          }
+        }
+        HAYPILE_UNROLL
+        for (int r = 0; r < R; ++r) {
+          HAYPILE_UNROLL
+          for (int p = 0; p < P; ++p) {
+            float* to = t_.WeightedRow(r) + dim_block * kBlockLanes + (first + p) * N;
+            StoreVec(to, MulAdd(JoinPairs(sums[r][p][0], sums[r][p][1]), Splat<F>(Direct::kRest), LoadVec<F>(to)));
+          }
+        }
+      }
+    }
+    if (whole < t_.tiles) WeighFloats<Decoder, R>(0, 0, t_.head_dim / kBlockLanes, whole);
+  }
+
+  const SpanTiles<N, kFastDenormals>& t_;
+};
+
+}  // namespace
+}  // namespace haypile
+
+#endif  // HAYPILE_KERNELS_ATTENTION_SPAN_VALUES_H_
