@@ -21,7 +21,8 @@ struct PlanFlags {
   std::string gpu, gpu_file, gpu_memory;
   std::optional<int> gpu_count;
   std::optional<int> tensor_parallel, pipeline_parallel, decode_context_parallel, data_parallel;
-  std::string max_model_len, kv_cache_dtype, pool_bytes, block_size, batched_tokens, max_num_seqs;
+  std::optional<std::string> kv_cache_dtype;
+  std::string max_model_len, pool_bytes, block_size, batched_tokens, max_num_seqs;
   std::optional<double> vllm_utilization, mem_fraction_static, free_memory_fraction;
   bool prefix_caching = false, no_prefix_caching = false;
   bool no_hybrid_manager = false, async_scheduling = false, no_async_scheduling = false;

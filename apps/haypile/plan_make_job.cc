@@ -219,15 +219,15 @@ Status SetEngineFlags(const PlanFlags& flags, PlanJob* job) {
 
 Status SetDtypes(const PlanFlags& flags, PlanJob* job) {
   if (!flags.cache_type_k.empty() || !flags.cache_type_v.empty()) {
-    if (!flags.kv_cache_dtype.empty()) return Invalid("--kv-cache-dtype excludes -ctk and -ctv");
+    if (flags.kv_cache_dtype) return Invalid("--kv-cache-dtype excludes -ctk and -ctv");
     const std::string keys = flags.cache_type_k.empty() ? "f16" : flags.cache_type_k;
     const std::string values = flags.cache_type_v.empty() ? "f16" : flags.cache_type_v;
     job->dtypes = {keys == values ? keys : keys + "/" + values};
     return {};
   }
-  if (flags.kv_cache_dtype.empty()) return {};
-  for (const std::string& dtype : SplitAtCommas(flags.kv_cache_dtype)) {
-    if (dtype.empty()) return Invalid("--kv-cache-dtype: '" + flags.kv_cache_dtype + "' has an empty entry");
+  if (!flags.kv_cache_dtype) return {};
+  for (const std::string& dtype : SplitAtCommas(*flags.kv_cache_dtype)) {
+    if (dtype.empty()) return Invalid("--kv-cache-dtype: '" + *flags.kv_cache_dtype + "' has an empty entry");
     if (std::find(job->dtypes.begin(), job->dtypes.end(), dtype) != job->dtypes.end()) {
       return Invalid("--kv-cache-dtype: '" + dtype + "' stands there twice");
     }

@@ -53,7 +53,8 @@ PoolRatio ComparePools(const PoolPlan& base, const PoolPlan& plan, std::optional
                     Grouped(plan.bytes_per_token), Grouped(base.bytes_per_token), ratio.bytes_per_token));
   }
   double so_far = ratio.bytes_per_token;
-  if (Differ(ratio.with_fixed_bytes, so_far)) {
+  // Where states have a pool of their own (SGLang), they take no tokens: the ratio is already explained.
+  if (Differ(ratio.tokens, so_far) && Differ(ratio.with_fixed_bytes, so_far)) {
     add(FixedBytesSentence(base, plan, request_tokens, ratio));
     so_far = ratio.with_fixed_bytes;
   }

@@ -34,6 +34,12 @@ TEST(PoolRatio, AWorkspaceShowsInTheBytesOfAToken) {
   EXPECT_EQ(ratio.reason, "The formats promise 1.78, but a token takes 10,240 bytes against 16,384: 1.60.");
 }
 
+TEST(PoolRatio, StatesInAPoolOfTheirOwnExplainNothing) {
+  const PoolPlan fp8 = Hybrid("fp8_e4m3", 16'384, 1, 1'600'000), nvfp4 = Hybrid("nvfp4", 10'240, 1, 2'560'000);
+  const PoolRatio ratio = ComparePools(fp8, nvfp4, 8.0, 4.5, 98'304);
+  EXPECT_EQ(ratio.reason, "The formats promise 1.78, but a token takes 10,240 bytes against 16,384: 1.60.");
+}
+
 TEST(PoolRatio, NothingToSayWhereTheyAgree) {
   PoolPlan bf16 = Hybrid("auto", 262'144, 16, 65'536), fp8 = Hybrid("fp8", 131'072, 16, 131'072);
   bf16.bytes_per_request = fp8.bytes_per_request = 0;
