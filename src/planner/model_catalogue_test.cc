@@ -122,5 +122,25 @@ TEST(ModelCatalogue, GivesTheWeightBytesOfQwen3) {
   EXPECT_NEAR((quantized * fp8->weights.bits / 8 + rest) / 1e9, 34.32, 0.01);
 }
 
+// gpt-oss keeps attention, router and embeddings in BF16 and its experts in MXFP4: 13.8 and 65.2 GB of safetensors.
+TEST(ModelCatalogue, LeavesOutModulesThatAreNotQuantized) {
+  struct Size {
+    const char* name;
+    double gigabytes;
+  };
+  for (const Size& size : {Size{"gpt-oss-20b", 13.8}, Size{"gpt-oss-120b", 65.2}}) {
+    const Result<ModelGeometry> model = CatalogueModel(size.name);
+    ASSERT_TRUE(model.ok());
+    const double quantized = static_cast<double>(model->parameters - model->unquantized_parameters);
+    const double bytes = quantized * model->weights.bits / 8 + 2 * static_cast<double>(model->unquantized_parameters);
+    EXPECT_NEAR(bytes / 1e9, size.gigabytes, 0.01 * size.gigabytes) << size.name;
+  }
+}
+
+TEST(ModelCatalogue, TellsTiedEmbeddings) {
+  EXPECT_TRUE(CatalogueModel("smollm2-135m")->tied_embeddings);
+  EXPECT_FALSE(CatalogueModel("qwen3-32b")->tied_embeddings);
+}
+
 }  // namespace
 }  // namespace haypile

@@ -241,16 +241,34 @@ Status ReadLayers(const ConfigObject& config, const ConfigObject& outer, const M
   return ReadEncoderTokens(config, outer, shape, model);
 }
 
+// DeepSeek-V4: expert_dtype says that the routed experts are stored in another format than the rest.
+Status MixExpertFormat(const ConfigObject& config, const ParameterCount& count, ModelGeometry* model) {
+  HAYPILE_TRY_ASSIGN(const std::string expert_dtype, config.String("expert_dtype"));
+  const int64_t quantized = model->parameters - model->unquantized_parameters;
+  if (expert_dtype != "fp4" || model->weights.name != "fp8" || quantized < count.experts || quantized == 0) return {};
+  constexpr double kMxfp4Bits = 4 + 8.0 / 32;
+  const double share = static_cast<double>(count.experts) / static_cast<double>(quantized);
+  model->weights.bits = share * kMxfp4Bits + (1 - share) * model->weights.bits;
+  model->weights.name = "fp8, experts mxfp4";
+  return {};
+}
+
 Status ReadParameters(const ConfigObject& config, const ConfigObject& outer, const ModelShape& shape,
-                      ModelGeometry* model) {
+                      const KeptShares& kept, ModelGeometry* model) {
   HAYPILE_TRY_ASSIGN(const ParameterCount count, CountParameters(config, outer, shape));
+  model->tied_embeddings = count.tied_embeddings;
   // Without a model type nobody can say which of a model's layers have experts, or whether its embeddings are one.
   const bool nameless = shape.model_type.empty() && shape.architecture.empty();
   if (nameless && (count.experts != 0 || !config.Has("tie_word_embeddings"))) return {};
   model->parameters = count.Total();
   model->active_parameters = count.Active();
-  model->unquantized_parameters = count.embeddings + count.small;
-  return {};
+  const auto part = [](double share, int64_t parameters) {
+    return static_cast<int64_t>(share * static_cast<double>(parameters));
+  };
+  model->unquantized_parameters = count.embeddings + count.small + part(kept.attention, count.attention) +
+                                  part(kept.dense, count.dense) + part(kept.shared_experts, count.shared_experts) +
+                                  part(kept.experts, count.experts);
+  return MixExpertFormat(config, count, model);
 }
 
 Result<ModelGeometry> ReadModel(const ConfigObject& outer, const std::string& name, std::string_view hf_quant_config) {
@@ -279,8 +297,9 @@ Result<ModelGeometry> ReadModel(const ConfigObject& outer, const std::string& na
   }
   HAYPILE_TRY(ReadExpertBlocks(text, &shape));
   HAYPILE_TRY(ReadLayers(text, outer, shape, &model));
-  HAYPILE_TRY(ReadWeightFormat(text, outer, hf_quant_config, &model));
-  HAYPILE_TRY(ReadParameters(text, outer, shape, &model));
+  KeptShares kept;
+  HAYPILE_TRY(ReadWeightFormat({text, outer, hf_quant_config, shape.blocks}, &model, &kept));
+  HAYPILE_TRY(ReadParameters(text, outer, shape, kept, &model));
   model.query_heads = Narrow(shape.query_heads);
   model.hidden_size = Narrow(shape.hidden);
   model.vocabulary_size = shape.vocabulary;

@@ -148,19 +148,20 @@ Result<WeightFormat> BitsAndBytes(const ConfigObject& quantization) {
   return WeightFormat{.name = type, .bits = twice ? WithScale(4, 64, 8 + 32.0 / 256) : WithScale(4, 64, 32)};
 }
 
-Result<WeightFormat> FromMethod(const ConfigObject& quantization, const std::string& method) {
-  HAYPILE_TRY_ASSIGN(const std::optional<WeightFormat> by_algorithm, FromAlgorithm(quantization));
-  if (by_algorithm) return *by_algorithm;
-  HAYPILE_TRY_ASSIGN(const std::optional<WeightFormat> by_group, FromConfigGroups(quantization));
-  if (by_group) return *by_group;
-  if (method == "fp8" || method == "fbgemm_fp8") return WeightFormat{.name = "fp8", .bits = 8};
-  if (method == "mxfp4" || method == "gpt_oss_mxfp4") return WeightFormat{.name = "mxfp4", .bits = WithScale(4, 32, 8)};
-  if (method == "awq" || method == "gptq" || method == "auto-round" || method == "autoround" || method == "gptqmodel") {
-    return GroupedIntegers(quantization, quantization.Has("w_bit") ? "w_bit" : "bits");
+// Nothing when weights stay as the model's dtype: a scheme for the KV cache alone, or a method that names no width.
+Result<std::optional<WeightFormat>> FromMethod(const ConfigObject& quantization, const std::string& method) {
+  HAYPILE_TRY_ASSIGN(std::optional<WeightFormat> format, FromAlgorithm(quantization));
+  if (format) return format;
+  HAYPILE_TRY_ASSIGN(format, FromConfigGroups(quantization));
+  if (format) return format;
+  if (method == "fp8" || method == "fbgemm_fp8") return std::optional(WeightFormat{.name = "fp8", .bits = 8});
+  if (method == "mxfp4" || method == "gpt_oss_mxfp4") return ByAlgorithm("mxfp4");
+  if (method == "awq" || method == "gptq" || method == "auto-round" || method == "gptqmodel") {
+    HAYPILE_TRY_ASSIGN(format, GroupedIntegers(quantization, quantization.Has("w_bit") ? "w_bit" : "bits"));
+  } else if (method == "bitsandbytes") {
+    HAYPILE_TRY_ASSIGN(format, BitsAndBytes(quantization));
   }
-  if (method == "bitsandbytes") return BitsAndBytes(quantization);
-  // Weights as the model's dtype: a scheme for the KV cache alone, or a method that says nothing of widths.
-  return WeightFormat{.name = method, .bits = 16, .assumed = true};
+  return format;
 }
 
 // A ModelOpt or compressed-tensors scheme of the KV cache: "fp8", "nvfp4" or an error that names what is not served.
@@ -212,49 +213,64 @@ std::string Spoken(const std::optional<std::string>& dtype) {
   return dtype->empty() ? "says none" : "says " + *dtype;
 }
 
-Status ReadHfQuantConfig(const ConfigObject& outer, std::string_view text, bool has_quantization, ModelGeometry* model,
-                         const std::optional<std::string>& config_kv) {
-  if (text.empty()) return {};
-  HAYPILE_TRY_ASSIGN(const Json json, ParseJson(text));
-  if (!json.is_object()) return outer.Malformed("hf_quant_config.json is not a JSON object");
-  const ConfigObject file(json, outer.model(), "hf_quant_config.json: ");
+// What config.json says of quantization.
+struct ConfigQuantization {
+  bool present = false;
+  std::optional<std::string> kv_dtype;  // without a value: it does not speak of the cache
+};
+
+Result<ConfigQuantization> ReadQuantizationConfig(const WeightMetadata& metadata, ModelGeometry* model,
+                                                  KeptShares* kept) {
+  for (const ConfigObject* config : {&metadata.outer, &metadata.text}) {
+    const std::string_view field = config->FirstOf({"quantization_config", "compression_config"});
+    if (field.empty()) continue;
+    HAYPILE_TRY_ASSIGN(const std::optional<ConfigObject> quantization, config->Object(field));
+    HAYPILE_TRY_ASSIGN(const std::string method, quantization->String("quant_method"));
+    const bool unnamed_modelopt = method.empty() && quantization->Has("quant_algo");
+    model->quantization_method = unnamed_modelopt ? "modelopt" : Lower(method);
+    HAYPILE_TRY_ASSIGN(const std::optional<WeightFormat> format, FromMethod(*quantization, model->quantization_method));
+    if (format) model->weights = *format;
+    *kept = ReadKeptShares(*quantization, metadata.blocks);
+    ConfigQuantization result;
+    result.present = true;
+    HAYPILE_TRY_ASSIGN(result.kv_dtype, KvDtypeOf(*quantization));
+    return result;
+  }
+  return ConfigQuantization{};
+}
+
+// hf_quant_config.json decides where config.json is silent; where both speak, config.json, as engines read it first.
+Status ReadHfQuantConfig(const WeightMetadata& metadata, const ConfigQuantization& config, ModelGeometry* model,
+                         KeptShares* kept) {
+  if (metadata.hf_quant_config.empty()) return {};
+  Result<Json> json = ParseJson(metadata.hf_quant_config);
+  if (!json.ok()) return metadata.outer.Malformed("hf_quant_config.json: " + json.error().message());
+  if (!json->is_object()) return metadata.outer.Malformed("hf_quant_config.json is not a JSON object");
+  const ConfigObject file(*json, metadata.outer.model(), "hf_quant_config.json: ");
   HAYPILE_TRY_ASSIGN(const std::optional<ConfigObject> quantization, file.Object("quantization"));
   if (!quantization) return {};
-  HAYPILE_TRY_ASSIGN(const std::optional<std::string> file_kv, KvDtypeOf(*quantization));
-  if (!config_kv && file_kv) model->checkpoint_kv_dtype = *file_kv;
-  if (has_quantization && config_kv.value_or("") != file_kv.value_or("")) {
+  HAYPILE_TRY_ASSIGN(const std::optional<std::string> kv_dtype, KvDtypeOf(*quantization));
+  if (!config.kv_dtype && kv_dtype) model->checkpoint_kv_dtype = *kv_dtype;
+  if (config.present && config.kv_dtype.value_or("") != kv_dtype.value_or("")) {
     model->checkpoint_kv_conflict = "the checkpoint's files disagree about its KV cache: config.json " +
-                                    Spoken(config_kv) + ", hf_quant_config.json " + Spoken(file_kv);
+                                    Spoken(config.kv_dtype) + ", hf_quant_config.json " + Spoken(kv_dtype);
   }
-  if (has_quantization) return {};
+  if (config.present) return {};
   model->quantization_method = "modelopt";
   HAYPILE_TRY_ASSIGN(const std::optional<WeightFormat> format, FromAlgorithm(*quantization));
   if (format) model->weights = *format;
+  *kept = ReadKeptShares(*quantization, metadata.blocks);
   return {};
 }
 
 }  // namespace
 
-Status ReadWeightFormat(const ConfigObject& text, const ConfigObject& outer, std::string_view hf_quant_config,
-                        ModelGeometry* model) {
-  HAYPILE_TRY(ReadModelDtype(text, outer, model));
-  HAYPILE_TRY(ReadStateDtype(text, model));
-  std::optional<std::string> config_kv;
-  bool has_quantization = false;
-  for (const ConfigObject* config : {&outer, &text}) {
-    const std::string_view field = config->FirstOf({"quantization_config", "compression_config"});
-    if (field.empty() || has_quantization) continue;
-    HAYPILE_TRY_ASSIGN(const std::optional<ConfigObject> quantization, config->Object(field));
-    has_quantization = true;
-    HAYPILE_TRY_ASSIGN(const std::string method, quantization->String("quant_method"));
-    model->quantization_method = Lower(method);
-    if (method.empty() && quantization->Has("quant_algo")) model->quantization_method = "modelopt";
-    HAYPILE_TRY_ASSIGN(model->weights, FromMethod(*quantization, model->quantization_method));
-    if (model->weights.bits == 16 && model->weights.assumed) HAYPILE_TRY(ReadModelDtype(text, outer, model));
-    HAYPILE_TRY_ASSIGN(config_kv, KvDtypeOf(*quantization));
-    model->checkpoint_kv_dtype = config_kv.value_or("");
-  }
-  return ReadHfQuantConfig(outer, hf_quant_config, has_quantization, model, config_kv);
+Status ReadWeightFormat(const WeightMetadata& metadata, ModelGeometry* model, KeptShares* kept) {
+  HAYPILE_TRY(ReadModelDtype(metadata.text, metadata.outer, model));
+  HAYPILE_TRY(ReadStateDtype(metadata.text, model));
+  HAYPILE_TRY_ASSIGN(const ConfigQuantization config, ReadQuantizationConfig(metadata, model, kept));
+  model->checkpoint_kv_dtype = config.kv_dtype.value_or("");
+  return ReadHfQuantConfig(metadata, config, model, kept);
 }
 
 }  // namespace haypile

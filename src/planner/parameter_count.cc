@@ -21,7 +21,7 @@ struct FeedForwardShape {
 };
 
 struct Sums {
-  double embeddings = 0, attention = 0, dense = 0, shared = 0, experts = 0, active = 0, small = 0;
+  double attention = 0, dense = 0, shared = 0, experts = 0, active = 0, small = 0;
 };
 
 Result<int64_t> SharedWidth(const ConfigObject& config, const ModelShape& shape, int64_t expert_width) {
@@ -162,27 +162,22 @@ bool LacksSizes(const ModelShape& s, const FeedForwardShape& ff) {
   return false;
 }
 
-Result<double> Embeddings(const ConfigObject& config, const ConfigObject& outer, const ModelShape& s) {
-  HAYPILE_TRY_ASSIGN(const bool outer_tied, outer.Bool("tie_word_embeddings", s.family.Is(kTied)));
-  HAYPILE_TRY_ASSIGN(const bool tied, config.Bool("tie_word_embeddings", outer_tied));
+double Embeddings(const ModelShape& s, bool tied) {
   const double one = static_cast<double>(s.vocabulary) * static_cast<double>(s.hidden);
   const double positions =
       s.family.Is(kLearnedPositions) ? static_cast<double>(s.max_positions) * static_cast<double>(s.hidden) : 0;
   return one * (tied ? 1 : 2) + positions;
 }
 
-}  // namespace
-
-Result<ParameterCount> CountParameters(const ConfigObject& config, const ConfigObject& outer, const ModelShape& shape) {
+// What needs a rule of its own that nobody has written yet.
+bool LacksRule(const ConfigObject& config, const ModelFamily& family) {
   const Json* width = config.Find("intermediate_size");
-  const bool by_layer = width != nullptr && width->is_array();
-  const bool by_layer_heads = config.IsSet("num_attention_heads_per_layer");
-  const bool layer_embeddings = config.IsSet("hidden_size_per_layer_input");
-  if (shape.family.Is(kNoParameterRule) || by_layer || by_layer_heads || layer_embeddings) return ParameterCount{};
-  HAYPILE_TRY_ASSIGN(const FeedForwardShape ff, ReadFeedForward(config, shape));
+  const bool by_layer = (width != nullptr && width->is_array()) || config.IsSet("num_attention_heads_per_layer");
+  return by_layer || family.Is(kNoParameterRule) || config.IsSet("hidden_size_per_layer_input");
+}
+
+Result<Sums> SumBlocks(const ConfigObject& config, const ModelShape& shape, const FeedForwardShape& ff) {
   Sums sums;
-  HAYPILE_TRY_ASSIGN(sums.embeddings, Embeddings(config, outer, shape));
-  if (LacksSizes(shape, ff)) return ParameterCount{};
   const bool shared_only = shape.family.model_type == "granitemoehybrid" && ff.experts == 0;
   const double hidden = static_cast<double>(shape.hidden);
   for (const BlockPlan& block : shape.blocks) {
@@ -193,25 +188,40 @@ Result<ParameterCount> CountParameters(const ConfigObject& config, const ConfigO
     if (block.state) sums.attention += State(shape);
     if (!shared_only) AddFeedForward(ff, block, hidden, &sums);
     sums.small += 2 * hidden;
-    if (shape.family.Is(kQkvBias)) {
-      const HeadShape heads = shape.HeadsOf(block);
-      sums.small += static_cast<double>(heads.query_heads * heads.head_dim_k +
-                                        heads.kv_heads * (heads.head_dim_k + heads.head_dim_v));
-    }
+    if (!shape.family.Is(kQkvBias)) continue;
+    const HeadShape heads = shape.HeadsOf(block);
+    sums.small += static_cast<double>(heads.query_heads * heads.head_dim_k +
+                                      heads.kv_heads * (heads.head_dim_k + heads.head_dim_v));
   }
   AddSharedFeedForward(shape, ff, &sums);
-  const double total = sums.embeddings + sums.attention + sums.dense + sums.shared + sums.experts + sums.small;
+  return sums;
+}
+
+}  // namespace
+
+Result<ParameterCount> CountParameters(const ConfigObject& config, const ConfigObject& outer, const ModelShape& shape) {
+  HAYPILE_TRY_ASSIGN(const bool outer_tied, outer.Bool("tie_word_embeddings", shape.family.Is(kTied)));
+  HAYPILE_TRY_ASSIGN(const bool tied, config.Bool("tie_word_embeddings", outer_tied));
+  ParameterCount count;
+  count.tied_embeddings = tied;
+  if (LacksRule(config, shape.family)) return count;
+  HAYPILE_TRY_ASSIGN(const FeedForwardShape ff, ReadFeedForward(config, shape));
+  if (LacksSizes(shape, ff)) return count;
+  HAYPILE_TRY_ASSIGN(const Sums sums, SumBlocks(config, shape, ff));
+  const double embeddings = Embeddings(shape, tied);
+  const double total = embeddings + sums.attention + sums.dense + sums.shared + sums.experts + sums.small;
   if (total > kMostParameters) {
     return config.Malformed("the sizes imply more than 4e15 parameters; expected those of a real model");
   }
   const auto whole = [](double value) { return static_cast<int64_t>(value); };
-  return ParameterCount{.embeddings = whole(sums.embeddings),
-                        .attention = whole(sums.attention),
-                        .dense = whole(sums.dense),
-                        .shared_experts = whole(sums.shared),
-                        .experts = whole(sums.experts),
-                        .active_experts = whole(sums.active),
-                        .small = whole(sums.small)};
+  count.embeddings = whole(embeddings);
+  count.attention = whole(sums.attention);
+  count.dense = whole(sums.dense);
+  count.shared_experts = whole(sums.shared);
+  count.experts = whole(sums.experts);
+  count.active_experts = whole(sums.active);
+  count.small = whole(sums.small);
+  return count;
 }
 
 }  // namespace haypile
