@@ -206,6 +206,16 @@ void ChooseLatent(const Needs& needs, VllmBackendChoice& choice) {
   }
 }
 
+// No CPU backend packs K and V, and the CPU platform does not check the dtype: one byte a value, no scales.
+void SizePackedAsBytes(VllmBackendChoice& choice) {
+  const VllmKvMode mode = choice.dtype.mode;
+  if (!choice.dtype.Quantized() || mode == VllmKvMode::kFp8 || mode == VllmKvMode::kFp8DsMla) return;
+  choice.dtype.mode = VllmKvMode::kFp8;
+  choice.warnings.push_back(fmt::format(
+      "vLLM's CPU attention does not store {}: the pool is sized at one byte a value, and the cache does not work.",
+      choice.dtype.name));
+}
+
 void ChooseOnCpu(const Needs& needs, const VllmRules& rules, VllmBackendChoice& choice) {
   const VllmKvDtype& dtype = choice.dtype;
   if (needs.sparse) {
@@ -220,16 +230,10 @@ void ChooseOnCpu(const Needs& needs, const VllmRules& rules, VllmBackendChoice& 
           "nvfp4 KV cache is not supported with MLA (Multi-head Latent Attention) backends. Please use a different "
           "--kv-cache-dtype (e.g., 'fp8' or 'auto') for MLA models such as DeepSeek.";
     }
-    return;
+    return SizePackedAsBytes(choice);
   }
   choice.backend = Multiples("CPU_ATTN", rules.cpu_kernel_block, 128);
-  if (!dtype.Quantized()) return;
-  if (dtype.mode != VllmKvMode::kFp8) {
-    choice.warnings.push_back(fmt::format(
-        "vLLM's CPU attention stores no {}; the CPU platform does not check the dtype, so a start fails later.",
-        dtype.name));
-    return;
-  }
+  if (!dtype.Quantized() || dtype.mode != VllmKvMode::kFp8) return SizePackedAsBytes(choice);
   for (const int dim : needs.head_dims) {
     if (dim % 32 != 0) choice.refusal = "FP8 KV cache requires head_size divisible by 32 on CPU.";
   }
