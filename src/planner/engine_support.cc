@@ -29,125 +29,85 @@ struct SupportRow {
   const char* source;
 };
 
-const std::vector<SupportRow>& Rows() {
-  using E = EngineKind;
-  static const std::vector<std::string> kPlain{"auto", "float16", "bfloat16"};
-  static const std::vector<std::string> kFp8{"fp8", "fp8_e4m3", "fp8_e5m2"};
-  static const std::vector<std::string> kNvfp4{"nvfp4", "nvfp4_4over6"};
-  static const std::vector<std::string> kTurboquant{"turboquant_k8v4", "turboquant_4bit_nc", "turboquant_k3v4_nc",
-                                                    "turboquant_3bit_nc"};
-  constexpr const char* kBackends = "vLLM, vllm/v1/attention/backends (main, 2026-08-20)";
-  constexpr const char* kSglangDocs = "SGLang, docs quantized_kv_cache and attention_backend (2026)";
-  constexpr const char* kSglangFp4 = "SGLang, mem_cache fp4_kv_cache_quant_method.py (2026)";
-  constexpr const char* kTrtllmDocs = "TensorRT-LLM, numerical precision matrix (1.x) and issues 10241, 7988";
-  constexpr const char* kLlamaArgs = "llama.cpp, common/arg.cpp kv_cache_types (2026-08)";
-  static const std::vector<SupportRow> kRows{
-      {E::kVllm, kPlain, Needs::kAny, 0, Layout::kAll, {}, "every backend", kBackends},
-      {E::kVllm,
-       {"fp8", "fp8_e4m3"},
-       Needs::kCuda,
-       89,
-       Layout::kHeads,
-       {},
-       "FLASH_ATTN (FA3, FA4), FLASHINFER or TRITON_ATTN",
-       kBackends},
-      {E::kVllm, {"fp8_e5m2"}, Needs::kCuda, 89, Layout::kHeads, {}, "FLASHINFER or TRITON_ATTN", kBackends},
-      {E::kVllm, kFp8, Needs::kCuda, 80, Layout::kHeads, {64, 128, 256, 512}, "FLASHINFER", kBackends},
-      {E::kVllm,
-       {"fp8", "fp8_e4m3"},
-       Needs::kCuda,
-       89,
-       Layout::kMla,
-       {},
-       "an MLA backend (FLASHMLA, TRITON_MLA, FLASHINFER_MLA, ...)",
-       kBackends},
-      {E::kVllm, {"fp8_ds_mla"}, Needs::kCudaFamily, 90, Layout::kMla, {}, "FLASHMLA_SPARSE", kBackends},
-      {E::kVllm, {"fp8_ds_mla"}, Needs::kCudaFamily, 100, Layout::kMla, {}, "FLASHMLA_SPARSE", kBackends},
-      {E::kVllm, {"fp8_ds_mla"}, Needs::kCudaFamily, 120, Layout::kMla, {}, "FLASHINFER_MLA_SPARSE_SM120", kBackends},
-      {E::kVllm,
-       kNvfp4,
-       Needs::kCudaFamily,
-       100,
-       Layout::kHeads,
-       {64, 128, 256, 512},
-       "FLASHINFER with trtllm-gen",
-       kBackends},
-      {E::kVllm, {"fp8_per_token_head"}, Needs::kCuda, 89, Layout::kHeads, {}, "TRITON_ATTN", kBackends},
-      {E::kVllm,
-       {"int8_per_token_head", "int4_per_token_head"},
-       Needs::kCuda,
-       70,
-       Layout::kHeads,
-       {},
-       "TRITON_ATTN",
-       kBackends},
-      {E::kVllm, kTurboquant, Needs::kCuda, 70, Layout::kHeads, {}, "TURBOQUANT", kBackends},
-      {E::kVllm, kTurboquant, Needs::kAmd, 0, Layout::kHeads, {}, "TURBOQUANT", kBackends},
-      {E::kVllm,
-       {"fp8", "fp8_e4m3", "fp8_e5m2"},
-       Needs::kAmd,
-       0,
-       Layout::kAll,
-       {},
-       "ROCM_ATTN, AITER or TRITON_ATTN",
-       kBackends},
-      {E::kVllm,
-       {"int8_per_token_head", "int4_per_token_head"},
-       Needs::kAmd,
-       0,
-       Layout::kHeads,
-       {},
-       "TRITON_ATTN",
-       kBackends},
-      {E::kVllm, kFp8, Needs::kCpuOnly, 0, Layout::kHeads, {}, "CPU_ATTN (x86 with AVX-512 or AMX)", kBackends},
-      {E::kVllm, {"fp8_inc"}, Needs::kGaudi, 0, Layout::kAll, {}, "the Gaudi plugin", kBackends},
-      {E::kSglang, {"auto", "bf16", "bfloat16"}, Needs::kAny, 0, Layout::kAll, {}, "every backend", kSglangDocs},
-      {E::kSglang,
-       {"fp8_e4m3", "fp8_e5m2"},
-       Needs::kCuda,
-       80,
-       Layout::kAll,
-       {},
-       "FlashInfer, FA3, Triton, TRTLLM-MHA, FlashMLA",
-       kSglangDocs},
-      {E::kSglang, {"fp8_e4m3", "fp8_e5m2"}, Needs::kAmd, 0, Layout::kAll, {}, "AITER or Triton", kSglangDocs},
-      {E::kSglang,
-       {"nvfp4"},
-       Needs::kCudaFamily,
-       100,
-       Layout::kAll,
-       {},
-       "TRTLLM-MHA decode, FlashInfer prefill",
-       kSglangFp4},
-      {E::kSglang,
-       {"nvfp4"},
-       Needs::kCudaFamily,
-       120,
-       Layout::kHeads,
-       {},
-       "XQA with a linear scale layout and an FP8 prefill workspace",
-       kSglangFp4},
-      {E::kSglang,
-       {"fp4_mx_block16"},
-       Needs::kCuda,
-       80,
-       Layout::kAll,
-       {},
-       "Triton, FA4 or TRTLLM-MHA (PyTorch 2.8, CUDA 12.8)",
-       kSglangFp4},
-      {E::kTrtllm, {"auto"}, Needs::kCuda, 80, Layout::kAll, {}, "every backend", kTrtllmDocs},
-      {E::kTrtllm, {"fp8"}, Needs::kCuda, 80, Layout::kAll, {}, "trtllm attention", kTrtllmDocs},
-      {E::kTrtllm, {"nvfp4"}, Needs::kCudaFamily, 100, Layout::kAll, {}, "trtllm-gen", kTrtllmDocs},
-      {E::kLlamacpp, {"f32", "f16", "bf16"}, Needs::kAny, 0, Layout::kAll, {}, "every backend", kLlamaArgs},
-      {E::kLlamacpp,
-       {"q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl"},
-       Needs::kAny,
-       0,
-       Layout::kAll,
-       {},
-       "flash attention (a quantized V needs it)",
-       kLlamaArgs},
+using Engine = EngineKind;
+using Names = std::vector<std::string>;
+
+constexpr const char* kVllmBackends = "vLLM, vllm/v1/attention/backends (main, 2026-08-20)";
+constexpr const char* kSglangDocs = "SGLang, docs quantized_kv_cache and attention_backend (2026)";
+constexpr const char* kSglangFp4 = "SGLang, mem_cache fp4_kv_cache_quant_method.py (2026)";
+constexpr const char* kTrtllmDocs = "TensorRT-LLM, numerical precision matrix (1.x) and issues 10241, 7988";
+constexpr const char* kLlamaArgs = "llama.cpp, common/arg.cpp kv_cache_types (2026-08)";
+
+SupportRow Row(Engine engine, Names dtypes, Needs needs, int sm, Layout layout, const char* backend, const char* source,
+               std::vector<int> head_dims = {}) {
+  return {engine, std::move(dtypes), needs, sm, layout, std::move(head_dims), backend, source};
+}
+
+SupportRow Vllm(Names dtypes, Needs needs, int sm, Layout layout, const char* backend,
+                std::vector<int> head_dims = {}) {
+  return Row(Engine::kVllm, std::move(dtypes), needs, sm, layout, backend, kVllmBackends, std::move(head_dims));
+}
+
+std::vector<SupportRow> VllmRows() {
+  const Names e4m3{"fp8", "fp8_e4m3"}, fp8{"fp8", "fp8_e4m3", "fp8_e5m2"}, nvfp4{"nvfp4", "nvfp4_4over6"};
+  const Names integers{"int8_per_token_head", "int4_per_token_head"};
+  const Names turboquant{"turboquant_k8v4", "turboquant_4bit_nc", "turboquant_k3v4_nc", "turboquant_3bit_nc"};
+  const std::vector<int> flashinfer{64, 128, 256, 512};  // its head sizes
+  return {
+      Vllm({"auto", "float16", "bfloat16"}, Needs::kAny, 0, Layout::kAll, "every backend"),
+      Vllm(e4m3, Needs::kCuda, 89, Layout::kHeads, "FLASH_ATTN (FA3, FA4), FLASHINFER or TRITON_ATTN"),
+      Vllm({"fp8_e5m2"}, Needs::kCuda, 89, Layout::kHeads, "FLASHINFER or TRITON_ATTN"),
+      Vllm(fp8, Needs::kCuda, 80, Layout::kHeads, "FLASHINFER", flashinfer),
+      Vllm(e4m3, Needs::kCuda, 89, Layout::kMla, "an MLA backend (FLASHMLA, TRITON_MLA, FLASHINFER_MLA, ...)"),
+      Vllm({"fp8_ds_mla"}, Needs::kCudaFamily, 90, Layout::kMla, "FLASHMLA_SPARSE"),
+      Vllm({"fp8_ds_mla"}, Needs::kCudaFamily, 100, Layout::kMla, "FLASHMLA_SPARSE"),
+      Vllm({"fp8_ds_mla"}, Needs::kCudaFamily, 120, Layout::kMla, "FLASHINFER_MLA_SPARSE_SM120"),
+      Vllm(nvfp4, Needs::kCudaFamily, 100, Layout::kHeads, "FLASHINFER with trtllm-gen", flashinfer),
+      Vllm({"fp8_per_token_head"}, Needs::kCuda, 89, Layout::kHeads, "TRITON_ATTN"),
+      Vllm(integers, Needs::kCuda, 70, Layout::kHeads, "TRITON_ATTN"),
+      Vllm(turboquant, Needs::kCuda, 70, Layout::kHeads, "TURBOQUANT"),
+      Vllm(turboquant, Needs::kAmd, 0, Layout::kHeads, "TURBOQUANT"),
+      Vllm(fp8, Needs::kAmd, 0, Layout::kAll, "ROCM_ATTN, AITER or TRITON_ATTN"),
+      Vllm(integers, Needs::kAmd, 0, Layout::kHeads, "TRITON_ATTN"),
+      Vllm(fp8, Needs::kCpuOnly, 0, Layout::kHeads, "CPU_ATTN (x86 with AVX-512 or AMX)"),
+      Vllm({"fp8_inc"}, Needs::kGaudi, 0, Layout::kAll, "the Gaudi plugin"),
   };
+}
+
+std::vector<SupportRow> OtherRows() {
+  const Names fp8{"fp8_e4m3", "fp8_e5m2"}, ggml{"q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl"};
+  const char* const linear_scales = "XQA with a linear scale layout and an FP8 prefill workspace";
+  const char* const mx = "Triton, FA4 or TRTLLM-MHA (PyTorch 2.8, CUDA 12.8)";
+  const auto sglang = [](Names dtypes, Needs needs, int sm, Layout layout, const char* backend, const char* source) {
+    return Row(Engine::kSglang, std::move(dtypes), needs, sm, layout, backend, source);
+  };
+  const auto trtllm = [](const char* dtype, Needs needs, int sm, const char* backend) {
+    return Row(Engine::kTrtllm, {dtype}, needs, sm, Layout::kAll, backend, kTrtllmDocs);
+  };
+  const auto llamacpp = [](Names dtypes, const char* backend) {
+    return Row(Engine::kLlamacpp, std::move(dtypes), Needs::kAny, 0, Layout::kAll, backend, kLlamaArgs);
+  };
+  return {
+      sglang({"auto", "bf16", "bfloat16"}, Needs::kAny, 0, Layout::kAll, "every backend", kSglangDocs),
+      sglang(fp8, Needs::kCuda, 80, Layout::kAll, "FlashInfer, FA3, Triton, TRTLLM-MHA, FlashMLA", kSglangDocs),
+      sglang(fp8, Needs::kAmd, 0, Layout::kAll, "AITER or Triton", kSglangDocs),
+      sglang({"nvfp4"}, Needs::kCudaFamily, 100, Layout::kAll, "TRTLLM-MHA decode, FlashInfer prefill", kSglangFp4),
+      sglang({"nvfp4"}, Needs::kCudaFamily, 120, Layout::kHeads, linear_scales, kSglangFp4),
+      sglang({"fp4_mx_block16"}, Needs::kCuda, 80, Layout::kAll, mx, kSglangFp4),
+      trtllm("auto", Needs::kCuda, 80, "every backend"),
+      trtllm("fp8", Needs::kCuda, 80, "trtllm attention"),
+      trtllm("nvfp4", Needs::kCudaFamily, 100, "trtllm-gen"),
+      llamacpp({"f32", "f16", "bf16"}, "every backend"),
+      llamacpp(ggml, "flash attention (a quantized V needs it)"),
+  };
+}
+
+const std::vector<SupportRow>& Rows() {
+  static const std::vector<SupportRow> kRows = [] {
+    std::vector<SupportRow> rows = VllmRows();
+    for (const SupportRow& row : OtherRows()) rows.push_back(row);
+    return rows;
+  }();
   return kRows;
 }
 
