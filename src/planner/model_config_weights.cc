@@ -236,6 +236,11 @@ Result<ConfigQuantization> ReadQuantizationConfig(const WeightMetadata& metadata
     HAYPILE_TRY_ASSIGN(result.kv_dtype, KvDtypeOf(*quantization));
     return result;
   }
+  // Reduced rows name the method alone.
+  HAYPILE_TRY_ASSIGN(const std::string method, metadata.text.String("quant_method"));
+  model->quantization_method = Lower(method);
+  HAYPILE_TRY_ASSIGN(const std::optional<WeightFormat> format, FromMethod(metadata.text, model->quantization_method));
+  if (format && !method.empty()) model->weights = *format;
   return ConfigQuantization{};
 }
 

@@ -157,7 +157,8 @@ bool LacksSizes(const ModelShape& s, const FeedForwardShape& ff) {
     const bool dense = block.feed_forward != FeedForward::kExperts;
     const bool experts = block.feed_forward != FeedForward::kDense;
     if (dense && ff.dense_width == 0) return true;
-    if (experts && (ff.expert_width == 0 || ff.experts_per_token == 0)) return true;
+    const bool routed = ff.experts_per_token > 0 && ff.experts_per_token <= ff.experts;
+    if (experts && (ff.expert_width == 0 || !routed)) return true;
   }
   return false;
 }
