@@ -90,6 +90,16 @@ Result<StateShape> ReadMamba2(const ConfigObject& config, int64_t hidden, const 
   return state;
 }
 
+// A model of Mamba 2 alone. Where the config has intermediate_size, engines give the convolution that width, whatever
+// heads and factor say; in public configs they agree.
+Result<StateShape> ReadPlainMamba2(const ConfigObject& config, int64_t hidden) {
+  HAYPILE_TRY_ASSIGN(StateShape state, ReadMamba2(config, hidden,
+                                                  {"num_heads", "head_dim", "state_size", "n_groups", "conv_kernel",
+                                                   "chunk_size", "expand", ""}));
+  HAYPILE_TRY_ASSIGN(state.intermediate, config.Int("intermediate_size", 1, kMaxWidth, state.intermediate));
+  return state;
+}
+
 Result<StateShape> ReadKda(const ConfigObject& config) {
   HAYPILE_TRY_ASSIGN(const std::optional<ConfigObject> linear, config.Object("linear_attn_config"));
   if (!linear) return config.Malformed("field " + config.Quoted("linear_attn_config") + " is missing");
@@ -125,8 +135,7 @@ Result<StateShape> ReadStateShape(const ConfigObject& config, const ModelShape& 
     case StateFields::kMamba1Prefixed:
       return ReadMamba1(config, hidden, true);
     case StateFields::kMamba2:
-      return ReadMamba2(config, hidden,
-                        {"num_heads", "head_dim", "state_size", "n_groups", "conv_kernel", "chunk_size", "expand", ""});
+      return ReadPlainMamba2(config, hidden);
     case StateFields::kMamba2Prefixed:
       return ReadMamba2(config, hidden,
                         {"mamba_n_heads", "mamba_d_head", "mamba_d_state", "mamba_n_groups", "mamba_d_conv",
