@@ -31,14 +31,21 @@ struct DirectFp8 {
     const typename Vec<N>::I top = (typename Vec<N>::I)(words << (24 - 8 * Byte));
     return (typename Vec<N>::F)((typename Vec<N>::U)(top >> kShift) & kMask);
   }
-  // Adds to `seen` what AnySpecial needs to know of `bytes` codes, a multiple of 64. A loop of its own: registers are
+  // Adds to `seen` what AnySpecial needs to know of `bytes` codes, a multiple of 256. A loop of its own: registers are
   // what the products have least of.
   template <typename B>
   static inline B Note(B seen, const uint8_t* codes, int64_t bytes) {
-    for (int64_t at = 0; at < bytes; at += sizeof(B)) {
-      const B code = LoadVec<B>(codes + at);
-      seen = kBias == 8 ? seen | (B)(code == 0x80) : MaxBytes(seen, code & 0x7f);
+    constexpr int kLines = 4;
+    B lines[kLines] = {};
+    for (int64_t at = 0; at < bytes; at += kLines * sizeof(B)) {
+      HAYPILE_UNROLL
+      for (int i = 0; i < kLines; ++i) {
+        const B code = LoadVec<B>(codes + at + i * sizeof(B));
+        lines[i] = kBias == 8 ? lines[i] | (B)(code == 0x80) : MaxBytes(lines[i], code & 0x7f);
+      }
     }
+    HAYPILE_UNROLL
+    for (int i = 0; i < kLines; ++i) seen = kBias == 8 ? seen | lines[i] : MaxBytes(seen, lines[i]);
     return seen;
   }
   template <typename B>
