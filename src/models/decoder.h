@@ -8,6 +8,7 @@
 #include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "kvcache/kv_cache.h"
+#include "models/kv_observer.h"
 #include "spec/model_spec.h"
 
 namespace haypile {
@@ -38,6 +39,9 @@ class DecoderModel {
   // memory cannot hold the batch: items before the failing one may then have been extended without their K and V, so
   // the batch's sequences must be removed.
   Status Forward(std::span<const BatchItem> items, KvCache& cache, std::span<float> hidden);
+
+  // From now on `observer` sees every K and V that Forward writes; null: nobody does. It must outlive its use.
+  void set_kv_observer(KvObserver* observer);
 
   // logits [rows][V] = hidden_rows [rows][H] times the output matrix.
   void Logits(std::span<const float> hidden_rows, std::span<float> logits);
