@@ -6,6 +6,7 @@ usage: run_cases.py --haypile PROGRAM [--update] [CASE or FOLDER ...]     (defau
 A case is a file *.case of lines:
   # why this case is here
   make: gguf PATH [edit=value ...]     a tiny model, whole or broken (tests/tiny_model.py); `make: folder ...` likewise
+  make: tensors PATH NAME=SPEC ...     a safetensors file of named tensors (tests/tiny_checkpoint.py)
   file: PATH                           the lines after it that start with "| " are its content
   env: NAME=VALUE
   run: haypile ARGUMENT ...            split as a shell would, but there is no shell
@@ -28,9 +29,11 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 
+import tiny_checkpoint
 import tiny_model
 
 TIME_LIMIT_SECONDS = 120
+MAKERS = {**tiny_model.MAKERS, "tensors": tiny_checkpoint.write_tensors}
 BLOCKS = ("stdout", "stderr")
 
 
@@ -86,7 +89,7 @@ class Case:
 def prepare(case, folder):
     for value, _ in case.all("make"):
         kind, path, *edits = shlex.split(value)
-        tiny_model.MAKERS[kind](folder / path, dict(edit.split("=", 1) for edit in edits))
+        MAKERS[kind](folder / path, dict(edit.split("=", 1) for edit in edits))
     for path, block in case.all("file"):
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text("".join(line + "\n" for line in block), encoding="utf-8")

@@ -17,6 +17,7 @@ using CommandBody = std::function<Status()>;
 void AddCompareCommand(CLI::App& app, CommandBody& chosen);
 void AddGenerateCommand(CLI::App& app, CommandBody& chosen);
 void AddFormatsCommand(CLI::App& app, CommandBody& chosen);
+void AddInspectCommand(CLI::App& app, CommandBody& chosen);
 void AddModelCommand(CLI::App& app, CommandBody& chosen);
 void AddPlanCommand(CLI::App& app, CommandBody& chosen);
 void AddReportCommand(CLI::App& app, CommandBody& chosen);

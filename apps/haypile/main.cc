@@ -35,6 +35,7 @@ int Main(int argc, char** argv) {
   AddCompareCommand(app, chosen);
   AddGenerateCommand(app, chosen);
   AddFormatsCommand(app, chosen);
+  AddInspectCommand(app, chosen);
   AddModelCommand(app, chosen);
   AddPlanCommand(app, chosen);
   AddReportCommand(app, chosen);

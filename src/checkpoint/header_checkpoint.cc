@@ -1,0 +1,184 @@
+#include "checkpoint/header_checkpoint.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "checkpoint/safetensors.h"
+
+namespace haypile {
+namespace {
+
+constexpr uint64_t kLargestIndexBytes = 256 << 20;
+constexpr std::string_view kIndexName = "model.safetensors.index.json";
+
+using Index = std::unordered_map<std::string, std::string>;
+
+Result<std::vector<std::string>> SafetensorsIn(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code ec;
+  for (std::filesystem::directory_iterator it(folder, ec), end; !ec && it != end; it.increment(ec)) {
+    std::string name = it->path().filename().string();
+    if (name.ends_with(".safetensors") && !name.starts_with('.')) names.push_back(std::move(name));
+  }
+  if (ec) return Error(ErrorCode::kIo, "'" + folder + "': cannot be listed: " + ec.message());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Collects headers and then settles which copy of a tensor counts.
+class HeaderCollector {
+ public:
+  HeaderCollector(std::string folder, ReadCount* count) : count_(count) { headers_.folder = std::move(folder); }
+
+  Status ReadIndex() {
+    const std::string path = headers_.folder + "/" + std::string(kIndexName);
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored)) return {};
+    HAYPILE_TRY_ASSIGN(const std::string text, ReadSmallFile(path, kLargestIndexBytes, count_));
+    HAYPILE_TRY_ASSIGN(index_, ParseSafetensorsIndex(path, text));
+    headers_.has_index = true;
+    headers_.indexed_tensors = index_.size();
+    std::set<std::string> files;
+    for (const auto& [tensor, file] : index_) files.insert(file);
+    headers_.indexed_files.assign(files.begin(), files.end());
+    return {};
+  }
+
+  Status ReadFiles(const std::vector<std::string>& on_disk) {
+    const std::set<std::string> named(headers_.indexed_files.begin(), headers_.indexed_files.end());
+    for (const std::string& name : headers_.indexed_files) {
+      if (!std::binary_search(on_disk.begin(), on_disk.end(), name)) headers_.missing_files.push_back(name);
+    }
+    for (const std::string& name : on_disk) {
+      const bool indexed = named.contains(name);
+      if (!indexed && name.starts_with("consolidated") && on_disk.size() > 1) {
+        headers_.unread_files.push_back(name);
+        continue;
+      }
+      if (headers_.has_index && !indexed) headers_.unindexed_files.push_back(name);
+      Status read = ReadHeader(name);
+      if (read.ok()) continue;
+      if (!headers_.has_index || indexed) return read;
+      headers_.unreadable_files[name] = read.error().message();
+    }
+    return {};
+  }
+
+  Status Settle() {
+    for (auto& [name, copies] : copies_) {
+      HAYPILE_TRY_ASSIGN(const size_t chosen, Choose(name, copies));
+      headers_.tensors.push_back(std::move(copies[chosen]));
+    }
+    return CheckIndexedAreThere();
+  }
+
+  CheckpointHeaders Take() && { return std::move(headers_); }
+
+ private:
+  Status ReadHeader(const std::string& name) {
+    HAYPILE_TRY_ASSIGN(const HeaderFile file, HeaderFile::Open(headers_.folder + "/" + name, count_));
+    HAYPILE_TRY_ASSIGN(SafetensorsHeader header, ReadSafetensorsHeader(file));
+    if (headers_.files.empty()) headers_.metadata = header.metadata;
+    for (HeaderTensor& tensor : header.tensors) {
+      tensor.file = headers_.files.size();
+      copies_[tensor.name].push_back(std::move(tensor));
+    }
+    headers_.files.push_back(name);
+    return {};
+  }
+
+  const std::string& FileOf(const HeaderTensor& tensor) const { return headers_.files[tensor.file]; }
+
+  // Which of the copies counts: the one in the file that the index names, else the only one.
+  Result<size_t> Choose(const std::string& name, const std::vector<HeaderTensor>& copies) {
+    const auto entry = index_.find(name);
+    if (entry == index_.end() && headers_.has_index) headers_.unindexed_tensors.push_back(name);
+    if (entry != index_.end()) {
+      for (size_t i = 0; i < copies.size(); ++i) {
+        if (FileOf(copies[i]) != entry->second) continue;
+        RecordSuperseded(name, copies, i);
+        return i;
+      }
+      ++headers_.misplaced_tensors;
+      headers_.stale_index = true;
+    }
+    if (copies.size() == 1) return size_t{0};
+    return Error(ErrorCode::kMalformed, "'" + headers_.folder + "': tensor '" + name + "' is in '" + FileOf(copies[0]) +
+                                            "' and in '" + FileOf(copies[1]) + "', and " +
+                                            (headers_.has_index ? "the index names neither of them for it"
+                                                                : "there is no index that says which counts") +
+                                            "; remove one or write " + std::string(kIndexName));
+  }
+
+  void RecordSuperseded(const std::string& name, const std::vector<HeaderTensor>& copies, size_t chosen) {
+    if (copies.size() < 2) return;
+    SupersededTensor superseded{.name = name, .used = FileOf(copies[chosen]), .ignored = {}};
+    for (size_t i = 0; i < copies.size(); ++i) {
+      if (i != chosen) superseded.ignored.push_back(FileOf(copies[i]));
+    }
+    headers_.superseded.push_back(std::move(superseded));
+  }
+
+  Status CheckIndexedAreThere() {
+    std::optional<std::pair<std::string, std::string>> absent;
+    size_t absent_count = 0;
+    for (const auto& [tensor, file] : index_) {
+      if (copies_.contains(tensor)) continue;
+      ++absent_count;
+      if (!absent || tensor < absent->first) absent = {tensor, file};
+    }
+    if (!absent) {
+      if (!headers_.missing_files.empty()) headers_.stale_index = true;
+      return {};
+    }
+    const std::string index_path = "'" + headers_.folder + "/" + std::string(kIndexName) + "'";
+    if (std::binary_search(headers_.missing_files.begin(), headers_.missing_files.end(), absent->second)) {
+      return Error(ErrorCode::kNotFound, "'" + headers_.folder + "/" + absent->second + "': a shard that " +
+                                             index_path + " names is missing (" +
+                                             std::to_string(headers_.missing_files.size()) + " of " +
+                                             std::to_string(headers_.indexed_files.size()) + " shards are, with " +
+                                             std::to_string(absent_count) + " of " + std::to_string(index_.size()) +
+                                             " tensors); fetch the rest of the checkpoint");
+    }
+    return Error(ErrorCode::kMalformed, index_path + ": tensor '" + absent->first + "' is not in shard '" +
+                                            absent->second + "', where the index puts it, nor in any other file (" +
+                                            std::to_string(absent_count) + " such tensors)");
+  }
+
+  ReadCount* count_;
+  CheckpointHeaders headers_;
+  Index index_;
+  std::map<std::string, std::vector<HeaderTensor>> copies_;
+};
+
+}  // namespace
+
+Result<std::string> ReadSmallFile(const std::string& path, uint64_t limit_bytes, ReadCount* count) {
+  HAYPILE_TRY_ASSIGN(const HeaderFile file, HeaderFile::Open(path, count));
+  if (file.size() > limit_bytes) {
+    return Error(ErrorCode::kMalformed, "'" + path + "': " + std::to_string(file.size()) + " bytes; at most " +
+                                            std::to_string(limit_bytes) + " are expected of such a file");
+  }
+  std::string text(file.size(), '\0');
+  HAYPILE_TRY(file.ReadAt(0, {reinterpret_cast<uint8_t*>(text.data()), text.size()}));
+  return text;
+}
+
+Result<CheckpointHeaders> ReadCheckpointHeaders(const std::string& folder, ReadCount* count) {
+  HAYPILE_TRY_ASSIGN(const std::vector<std::string> on_disk, SafetensorsIn(folder));
+  HeaderCollector collector(folder, count);
+  HAYPILE_TRY(collector.ReadIndex());
+  HAYPILE_TRY(collector.ReadFiles(on_disk));
+  HAYPILE_TRY(collector.Settle());
+  CheckpointHeaders headers = std::move(collector).Take();
+  if (headers.files.empty() && !headers.has_index) {
+    return Error(ErrorCode::kNotFound, "'" + folder + "': holds no safetensors file");
+  }
+  return headers;
+}
+
+}  // namespace haypile

@@ -1,0 +1,119 @@
+#include "checkpoint/header_safetensors.h"
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "checkpoint/json_scanner.h"
+#include "checkpoint/weight_type.h"
+
+namespace haypile {
+namespace {
+
+constexpr uint64_t kLongestHeader = 100'000'000;  // the limit of the format's reference implementation
+constexpr uint64_t kLengthBytes = 8;
+
+// Where a header's data lies.
+struct DataPlace {
+  uint64_t start = 0;
+  uint64_t bytes = 0;
+};
+
+Status CheckSize(const JsonScanner& scanner, uint64_t at, const HeaderTensor& tensor) {
+  const std::string who = "tensor " + QuotedName(tensor.name);
+  const std::optional<int64_t> elements = ElementCount(tensor.shape);
+  if (!elements) return scanner.BadAt(at, who + " has a shape of more than 2^63 elements");
+  const WeightTypeInfo* type = SafetensorsWeightType(tensor.dtype);
+  if (type == nullptr) return {};
+  int64_t wanted = 0;
+  if (*elements % type->block_elements != 0 ||
+      __builtin_mul_overflow(*elements / type->block_elements, int64_t{type->block_bytes}, &wanted) ||
+      static_cast<uint64_t>(wanted) != tensor.bytes) {
+    return scanner.BadAt(at, who + " of shape " + ShapeText(tensor.shape) + " and dtype " + tensor.dtype +
+                                 " does not fill the " + std::to_string(tensor.bytes) +
+                                 " bytes that its data_offsets give");
+  }
+  return {};
+}
+
+Result<HeaderTensor> ReadTensor(JsonScanner* scanner, const std::string& key, const DataPlace& data) {
+  HeaderTensor tensor;
+  tensor.name = key;
+  const uint64_t at = scanner->offset();
+  const std::string who = "tensor " + QuotedName(key);
+  bool has_shape = false;
+  std::vector<int64_t> range;
+  const auto read_field = [&](const std::string& field) -> Status {
+    if (field == "dtype") {
+      HAYPILE_TRY_ASSIGN(tensor.dtype, scanner->ReadString());
+      return {};
+    }
+    if (field == "shape") {
+      has_shape = true;
+      HAYPILE_TRY_ASSIGN(tensor.shape, scanner->ReadIntArray());
+      return {};
+    }
+    if (field != "data_offsets") return scanner->SkipValue();
+    HAYPILE_TRY_ASSIGN(range, scanner->ReadIntArray());
+    return {};
+  };
+  HAYPILE_TRY(scanner->ReadObject(read_field));
+  if (tensor.dtype.empty() || !has_shape || range.size() != 2) {
+    return scanner->BadAt(at, who + " needs dtype, shape and data_offsets of two numbers");
+  }
+  if (range[0] > range[1] || static_cast<uint64_t>(range[1]) > data.bytes) {
+    return scanner->BadAt(at, who + " has data_offsets " + ShapeText(std::array{range[0], range[1]}) + " outside the " +
+                                  std::to_string(data.bytes) + " bytes of data that the file holds");
+  }
+  tensor.offset = data.start + static_cast<uint64_t>(range[0]);
+  tensor.bytes = static_cast<uint64_t>(range[1] - range[0]);
+  HAYPILE_TRY(CheckSize(*scanner, at, tensor));
+  return tensor;
+}
+
+}  // namespace
+
+Result<SafetensorsHeader> ParseSafetensorsHeader(const std::string& name, std::string_view json, uint64_t data_start,
+                                                 uint64_t file_bytes) {
+  JsonScanner scanner(json, "'" + name + "'", data_start - json.size());
+  if (!json.starts_with('{')) return scanner.BadAt(data_start - json.size(), "the header does not begin with '{'");
+  const DataPlace data{.start = data_start, .bytes = file_bytes - data_start};
+  SafetensorsHeader header;
+  const auto read_metadata = [&](const std::string& key) -> Status {
+    HAYPILE_TRY_ASSIGN(header.metadata[key], scanner.ReadString());
+    return {};
+  };
+  const auto read_member = [&](const std::string& key) -> Status {
+    if (key == "__metadata__") return scanner.ReadObject(read_metadata);
+    HAYPILE_TRY_ASSIGN(HeaderTensor tensor, ReadTensor(&scanner, key, data));
+    header.tensors.push_back(std::move(tensor));
+    return {};
+  };
+  HAYPILE_TRY(scanner.ReadObject(read_member));
+  HAYPILE_TRY(scanner.ExpectEnd());
+  return header;
+}
+
+Result<SafetensorsHeader> ReadSafetensorsHeader(const HeaderFile& file) {
+  const auto bad = [&file](const std::string& what) {
+    return Error(ErrorCode::kMalformed, "'" + file.path() + "': byte 0: " + what);
+  };
+  if (file.size() < kLengthBytes) {
+    return bad("not a safetensors file: " + std::to_string(file.size()) +
+               " bytes, shorter than the header's length field");
+  }
+  std::array<uint8_t, kLengthBytes> prefix;
+  HAYPILE_TRY(file.ReadAt(0, prefix));
+  uint64_t length = 0;
+  for (size_t i = kLengthBytes; i-- > 0;) length = length << 8 | prefix[i];
+  if (length > kLongestHeader || length > file.size() - kLengthBytes) {
+    return bad("claims a header of " + std::to_string(length) + " bytes; the file holds " +
+               std::to_string(file.size() - kLengthBytes) + " more and at most 100000000 are allowed (cut short in a " +
+               "download, or not a safetensors file)");
+  }
+  std::string json(length, '\0');
+  HAYPILE_TRY(file.ReadAt(kLengthBytes, {reinterpret_cast<uint8_t*>(json.data()), json.size()}));
+  return ParseSafetensorsHeader(file.path(), json, kLengthBytes + length, file.size());
+}
+
+}  // namespace haypile

@@ -1,0 +1,227 @@
+#include "inspect/checkpoint_findings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace haypile {
+namespace {
+
+bool IsScaleOfWeights(std::string_view name) {
+  for (const std::string_view suffix :
+       {".weight_scale", ".weight_scale_inv", ".weight_scale_2", ".weight_global_scale", ".input_scale", ".scales"}) {
+    if (name.ends_with(suffix)) return true;
+  }
+  return false;
+}
+
+bool IsProjectionWeight(std::string_view name) { return name.ends_with("_proj.weight"); }
+
+bool IsSixteenBits(std::string_view dtype) { return dtype == "BF16" || dtype == "F16" || dtype == "F32"; }
+
+bool AnyScaleFamily(const InspectReport& report) {
+  return std::any_of(report.scales.begin(), report.scales.end(),
+                     [](const FamilySummary& family) { return family.kind == KvScaleKind::kScale; });
+}
+
+void AddAbsentScales(const InspectReport& report, Findings* out) {
+  if (AnyScaleFamily(report) || report.headers.files.empty()) return;
+  const auto weight_scales =
+      static_cast<size_t>(std::count_if(report.headers.tensors.begin(), report.headers.tensors.end(),
+                                        [](const HeaderTensor& tensor) { return IsScaleOfWeights(tensor.name); }));
+  const std::string kv = report.declaration.KvDtype();
+  std::string text = "no KV scales in the checkpoint: a cache with scales by layer runs at 1.0";
+  if (!kv.empty()) {
+    text += "; it declares a cache of " + kv +
+            (report.declaration.producer == "modelopt"
+                 ? ", as ModelOpt's cast formats do (its default since 0.43), which write no scales"
+                 : ", so scales were to be expected");
+  }
+  out->push_back({kv.empty() ? FindingLevel::kNote : FindingLevel::kWarning, "kv_scales_absent", text,
+                  "compare the FP8 cache with 16 bits on your text before you ship it, or calibrate"});
+  if (weight_scales == 0) return;
+  out->push_back({FindingLevel::kWarning, "weight_scales_only",
+                  fmt::format("weight scales do not imply KV scales: {} scale tensors of weights and activations are "
+                              "here, and none of the KV cache",
+                              weight_scales),
+                  ""});
+}
+
+void AddOrphans(const InspectReport& report, Findings* out) {
+  if (!AnyScaleFamily(report)) return;
+  const QuantizationDeclaration& declaration = report.declaration;
+  if (!declaration.in_config && !declaration.in_hf_config) {
+    out->push_back(
+        {FindingLevel::kWarning, "kv_scales_without_config",
+         "KV scales are in the files, but config.json has no quantization_config: engines do not look for them",
+         "restore quantization_config (older exporters lost it when only the cache was quantized)"});
+    return;
+  }
+  if (declaration.KvDtype().empty()) {
+    out->push_back({FindingLevel::kWarning, "kv_scales_undeclared",
+                    "KV scales are in the files, but neither config.json nor hf_quant_config.json declares a quantized "
+                    "cache",
+                    "ask for it by --kv-cache-dtype fp8"});
+    return;
+  }
+  out->push_back({FindingLevel::kNote, "kv_scales_as_declared",
+                  "declared: a cache of " + declaration.KvDtype() + "; found: its scales; they agree", ""});
+  const bool heads = std::any_of(report.scales.begin(), report.scales.end(), [](const FamilySummary& family) {
+    return family.granularity == ScaleGranularity::kHead;
+  });
+  if (!declaration.strategy.empty() && (declaration.strategy == "attn_head") != heads) {
+    out->push_back({FindingLevel::kError, "kv_scales_strategy_mismatch",
+                    "kv_cache_scheme says strategy " + declaration.strategy + ", but the scales are " +
+                        (heads ? "per head" : "per tensor"),
+                    "make strategy and shapes agree"});
+  }
+}
+
+void AddExcluded(const InspectReport& report, Findings* out) {
+  if (!report.declaration.excluded_key.empty() || (!report.declaration.in_config && !report.declaration.in_hf_config)) {
+    return;
+  }
+  size_t plain = 0, quantized = 0;
+  std::string example;
+  for (const HeaderTensor& tensor : report.headers.tensors) {
+    if (!IsProjectionWeight(tensor.name) || tensor.shape.size() != 2) continue;
+    const bool is_plain = IsSixteenBits(tensor.dtype);
+    if (is_plain && example.empty()) example = tensor.name;
+    (is_plain ? plain : quantized) += 1;
+  }
+  if (plain == 0 || quantized == 0) return;
+  out->push_back(
+      {FindingLevel::kWarning, "excluded_modules_unknown",
+       fmt::format("{} projections are not quantized ('{}' is one), but neither 'exclude_modules' nor 'ignore' "
+                   "lists them: a loader may take them for quantized",
+                   plain, example),
+       "add the list to quantization_config ('ignore') and to hf_quant_config.json ('exclude_modules')"});
+}
+
+void AddSharedV(const InspectReport& report, Findings* out) {
+  std::vector<int> layers;
+  for (const KvLayerNeed& need : report.kv_layers) {
+    if (need.v_is_k) layers.push_back(need.layer);
+  }
+  if (layers.empty()) return;
+  out->push_back(
+      {FindingLevel::kNote, "v_shares_k",
+       "V shares K in layers " + RangesText(layers) +
+           " (attention_k_eq_v): they have no v_proj and need no scale of V; engines still store K and V both, "
+           "unless they share them",
+       ""});
+}
+
+void AddFnuz(const InspectReport& report, Findings* out) {
+  const bool fnuz = std::any_of(report.dtypes.begin(), report.dtypes.end(),
+                                [](const DtypeShare& share) { return share.dtype.find("FNUZ") != std::string::npos; });
+  if (fnuz) {
+    out->push_back({FindingLevel::kWarning, "fnuz_weights",
+                    "tensors are FP8 FNUZ (AMD gfx94x; at most 240): their codes are worth half of E4M3FN's", ""});
+  }
+  if (!AnyScaleFamily(report)) return;
+  out->push_back(
+      {FindingLevel::kNote, "fnuz_scales",
+       std::string("scales are for E4M3FN (at most 448); on gfx94x, whose FP8 is FNUZ, engines double scales "
+                   "that they load, and do not double the 1.0 of absent ones") +
+           (report.declaration.method == "compressed-tensors" ? "; vLLM's compressed-tensors path does not double"
+                                                              : ""),
+       ""});
+}
+
+// The minor of "0.43.1"; nothing when the version is not 0.x.
+std::optional<int> MinorVersion(const std::string& version) {
+  if (!version.starts_with("0.")) return std::nullopt;
+  int minor = 0;
+  const auto [end, error] = std::from_chars(version.data() + 2, version.data() + version.size(), minor);
+  if (error != std::errc() || end == version.data() + 2) return std::nullopt;
+  return minor;
+}
+
+// ModelOpt's NVFP4 scales: amax / 2688 until 2026-01-20, amax / 448 since; its Megatron export, which names scales
+// "<attention>.k_scale", still writes amax / 2688. Releases up to 0.39 are older than the change, 0.43 is younger.
+std::string Nvfp4Convention(const InspectReport& report) {
+  const bool megatron = std::any_of(report.scales.begin(), report.scales.end(), [](const FamilySummary& family) {
+    return family.family == KvScaleFamily::kAttention && family.kind == KvScaleKind::kScale;
+  });
+  const QuantizationDeclaration& declaration = report.declaration;
+  if (declaration.producer.find("auto-round") != std::string::npos || declaration.method == "auto-round") {
+    return "amax/2688";
+  }
+  if (!declaration.method.starts_with("modelopt")) return "amax/448 or amax/2688";
+  if (megatron) return "amax/2688";
+  const std::optional<int> minor = MinorVersion(declaration.producer_version);
+  if (!minor) return "amax/448 or amax/2688";
+  if (*minor >= 43) return "amax/448";
+  return *minor < 40 ? "amax/2688" : "amax/448 or amax/2688";
+}
+
+void AddConvention(InspectReport* report, Findings* out) {
+  if (!AnyScaleFamily(*report)) return;
+  const QuantizationDeclaration& declaration = report->declaration;
+  const std::string producer = declaration.producer.empty() ? declaration.method : declaration.producer;
+  report->exporter = producer.empty() ? "unknown" : producer;
+  if (!declaration.producer_version.empty()) report->exporter += " " + declaration.producer_version;
+  if (!declaration.KvDtype().starts_with("nvfp4")) {
+    report->convention = "amax/448";
+    return;
+  }
+  report->convention = Nvfp4Convention(*report);
+  out->push_back({FindingLevel::kWarning, "nvfp4_convention",
+                  "NVFP4 scales by " + report->convention + " (written by " + report->exporter +
+                      "): exporters differ by a factor of 6, and so do engines; the values do not tell which it is",
+                  "with the wrong one, block scales sink into E4M3's subnormals or saturate: compare before you ship"});
+}
+
+}  // namespace
+
+Findings FileFindings(const CheckpointHeaders& headers) {
+  Findings findings;
+  if (headers.stale_index) {
+    const size_t present = headers.indexed_files.size() - headers.missing_files.size();
+    findings.push_back(
+        {FindingLevel::kWarning, "stale_index",
+         fmt::format("the index is stale: {} of the {} files that it names exist, {} tensors lie elsewhere "
+                     "than it says; {} files that it does not name are here, and the files cover all {} "
+                     "tensors. Loaders that follow the index (transformers, vLLM's filter, Haypile) fail or "
+                     "load nothing; those that take *.safetensors work",
+                     present, headers.indexed_files.size(), headers.misplaced_tensors, headers.unindexed_files.size(),
+                     headers.indexed_tensors),
+         "rebuild model.safetensors.index.json from the headers (--json lists file and tensor counts)"});
+  }
+  if (!headers.superseded.empty()) {
+    const SupersededTensor& first = headers.superseded.front();
+    findings.push_back(
+        {FindingLevel::kWarning, "superseded_tensors",
+         fmt::format("{} tensors are in more than one file; the index decides ('{}' is taken from {}, not "
+                     "from {})",
+                     headers.superseded.size(), first.name, first.used, first.ignored.front()),
+         "loaders that take every file refuse such a folder or load either copy: remove the stale copies"});
+  }
+  if (!headers.unindexed_tensors.empty()) {
+    findings.push_back(
+        {FindingLevel::kWarning, "unindexed_tensors",
+         fmt::format("{} tensors are in no entry of the index ('{}' is one): loaders that follow it do not "
+                     "see them",
+                     headers.unindexed_tensors.size(), headers.unindexed_tensors.front()),
+         "add them to model.safetensors.index.json"});
+  }
+  for (const auto& [file, what] : headers.unreadable_files) {
+    findings.push_back({FindingLevel::kWarning, "unreadable_file", "not in the index, and broken: " + what, ""});
+  }
+  return findings;
+}
+
+Findings WholeFindings(InspectReport* report) {
+  Findings findings;
+  AddAbsentScales(*report, &findings);
+  AddOrphans(*report, &findings);
+  AddExcluded(*report, &findings);
+  AddSharedV(*report, &findings);
+  AddFnuz(*report, &findings);
+  AddConvention(report, &findings);
+  return findings;
+}
+
+}  // namespace haypile

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace haypile {
+
+enum class FindingLevel { kNote, kWarning, kError };
+
+// Something about a checkpoint that a reader should know. `code` is stable, for programs.
+struct Finding {
+  FindingLevel level = FindingLevel::kNote;
+  std::string code;
+  std::string text;
+  std::string advice;  // what to do; empty: nothing
+};
+
+using Findings = std::vector<Finding>;
+
+// "0-3, 7": runs of consecutive numbers; `numbers` ascending.
+std::string RangesText(const std::vector<int>& numbers);
+
+}  // namespace haypile

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <vector>
+
+#include "checkpoint/header_checkpoint.h"
+#include "inspect/declaration.h"
+#include "planner/model_geometry.h"
+
+namespace haypile {
+
+// A layer that keeps keys and values, and the scales that a quantized cache of it uses.
+struct KvLayerNeed {
+  int layer = 0;
+  int kv_heads = 0;  // 0: not known
+  bool v = true;     // false: one latent row (MLA), or V is K
+  bool v_is_k = false;
+};
+
+// Layers with a KV cache in ascending order: by the geometry, or, where there is none, by the attention tensors that
+// the headers name. A layer where V is K (attention_k_eq_v, and no v_proj beside its k_proj) needs no scale of V.
+std::vector<KvLayerNeed> KvLayersOf(const ModelGeometry* geometry, const CheckpointHeaders& headers,
+                                    const QuantizationDeclaration& declaration);
+
+}  // namespace haypile

@@ -1,0 +1,128 @@
+#include "inspect/report.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "checkpoint/kv_scale_tensors.h"
+#include "inspect/checkpoint_findings.h"
+#include "planner/model_config.h"
+
+namespace haypile {
+namespace {
+
+constexpr uint64_t kLargestConfigBytes = 16 << 20;
+
+bool IsFile(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
+void Append(Findings more, Findings* all) { std::move(more.begin(), more.end(), std::back_inserter(*all)); }
+
+std::vector<DtypeShare> DtypesOf(const CheckpointHeaders& headers) {
+  std::map<std::string, DtypeShare> shares;
+  for (const HeaderTensor& tensor : headers.tensors) {
+    DtypeShare& share = shares[tensor.dtype];
+    share.dtype = tensor.dtype;
+    ++share.tensors;
+    share.bytes += tensor.bytes;
+  }
+  std::vector<DtypeShare> result;
+  for (auto& [name, share] : shares) result.push_back(std::move(share));
+  std::sort(result.begin(), result.end(), [](const DtypeShare& a, const DtypeShare& b) { return a.bytes > b.bytes; });
+  return result;
+}
+
+Status ReadConfigs(const std::string& folder, const std::string& config_path, InspectReport* report) {
+  HAYPILE_TRY_ASSIGN(const std::string config, ReadSmallFile(config_path, kLargestConfigBytes, &report->read));
+  std::string hf_quant;
+  const std::string hf_path = folder + "/hf_quant_config.json";
+  if (IsFile(hf_path)) {
+    HAYPILE_TRY_ASSIGN(hf_quant, ReadSmallFile(hf_path, kLargestConfigBytes, &report->read));
+  }
+  HAYPILE_TRY_ASSIGN(report->declaration, ReadDeclaration(config, hf_quant, folder));
+  report->architecture = report->declaration.architecture;
+  report->model_type = report->declaration.model_type;
+  Result<ModelGeometry> geometry = ParseModelConfig(config, report->name, hf_quant);
+  if (geometry.ok()) {
+    report->geometry = std::move(geometry).value();
+  } else if (geometry.error().code() == ErrorCode::kUnsupported) {
+    report->findings.push_back(
+        {FindingLevel::kWarning, "geometry_unknown",
+         "the KV geometry is not known, layers are counted by their tensors: " + geometry.error().message(), ""});
+  } else {
+    return std::move(geometry).error();
+  }
+  return {};
+}
+
+Status ReadTensors(const std::string& folder, InspectReport* report) {
+  Result<CheckpointHeaders> headers = ReadCheckpointHeaders(folder, &report->read);
+  if (headers.ok()) {
+    report->headers = std::move(headers).value();
+    report->container = "safetensors";
+    return {};
+  }
+  std::error_code ignored;
+  const bool none = headers.error().code() == ErrorCode::kNotFound &&
+                    !IsFile(folder + "/model.safetensors.index.json") &&
+                    headers.error().message().find("holds no safetensors") != std::string::npos;
+  if (!none) return std::move(headers).error();
+  const bool pickled = IsFile(folder + "/pytorch_model.bin") || IsFile(folder + "/pytorch_model.bin.index.json");
+  report->findings.push_back({FindingLevel::kWarning, "no_safetensors",
+                              pickled ? "weights are pickled (pytorch_model.bin): their KV scales cannot be read"
+                                      : "no safetensors file in the folder: weights and KV scales are not known",
+                              pickled ? "convert them to safetensors" : ""});
+  return {};
+}
+
+}  // namespace
+
+Result<InspectReport> InspectCheckpoint(const std::string& path) {
+  InspectReport report;
+  report.name = path;
+  report.container = "config";
+  std::error_code ignored;
+  const bool is_folder = std::filesystem::is_directory(path, ignored);
+  if (!is_folder && !IsFile(path)) return Error(ErrorCode::kNotFound, "'" + path + "': no such file or folder");
+  const std::string folder = is_folder ? path : std::filesystem::path(path).parent_path().string();
+  const std::string config = is_folder ? path + "/config.json" : path;
+  if (!IsFile(config)) return Error(ErrorCode::kNotFound, "'" + path + "': holds no config.json");
+  HAYPILE_TRY(ReadConfigs(folder.empty() ? "." : folder, config, &report));
+  std::vector<KvScaleTensor> scales;
+  if (is_folder) {
+    HAYPILE_TRY(ReadTensors(path, &report));
+    HAYPILE_TRY_ASSIGN(scales, ReadKvScales(report.headers, &report.read));
+  }
+  report.dtypes = DtypesOf(report.headers);
+  report.kv_layers = KvLayersOf(report.geometry ? &*report.geometry : nullptr, report.headers, report.declaration);
+  report.scales = SummarizeScales(scales, report.kv_layers);
+  Append(FileFindings(report.headers), &report.findings);
+  Append(DeclarationFindings(report.declaration), &report.findings);
+  for (const FamilySummary& family : report.scales) {
+    Append(ScaleFindings(family, report.kv_layers, report.declaration), &report.findings);
+  }
+  Append(WholeFindings(&report), &report.findings);
+  report.engines = OutcomesOf(report);
+  return report;
+}
+
+InspectReport InspectGguf(const std::string& path, ModelGeometry geometry, std::vector<DtypeShare> dtypes) {
+  InspectReport report;
+  report.name = path;
+  report.container = "gguf";
+  report.architecture = geometry.architecture;
+  report.model_type = geometry.model_type;
+  report.geometry = std::move(geometry);
+  report.dtypes = std::move(dtypes);
+  report.kv_layers = KvLayersOf(&*report.geometry, report.headers, report.declaration);
+  report.findings.push_back({FindingLevel::kNote, "gguf_no_kv_scales",
+                             "a GGUF file holds no KV scales: llama.cpp's quantized caches have a scale in each block",
+                             ""});
+  report.engines = OutcomesOf(report);
+  return report;
+}
+
+}  // namespace haypile
