@@ -1,0 +1,52 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/json_fwd.h"
+#include "engines/checkpoint_scales.h"
+#include "engines/finding.h"
+#include "engines/log_record.h"
+#include "engines/metrics_text.h"
+
+namespace haypile {
+
+// What a doctor looks at. Every part may be missing; fewer parts tell less, never something else.
+struct DoctorInput {
+  const LogRecord* log = nullptr;
+  const LogRecord* baseline = nullptr;  // another start of the same model, to compare with
+  const CheckpointScales* checkpoint = nullptr;
+  std::optional<int64_t> planned_tokens = {};  // of a plan made apart
+};
+
+// All findings on a start-up log, the worst first.
+Findings DiagnoseLog(const DoctorInput& input);
+// The answer to "is the pool the limit?" first, then what else the metrics tell.
+Findings DiagnoseMetrics(const PoolMetrics& metrics);
+
+// Parts of DiagnoseLog, one file each; they append.
+void FindScales(const DoctorInput& input, Findings& findings);
+void FindBackends(const DoctorInput& input, Findings& findings);
+void FindPool(const DoctorInput& input, Findings& findings);
+void FindIdleMemory(const DoctorInput& input, Findings& findings);
+void FindPlanGap(const DoctorInput& input, Findings& findings);
+void FindErrors(const DoctorInput& input, Findings& findings);
+void FindLoad(const DoctorInput& input, Findings& findings);
+
+// The dtype of the cache as far as the log tells: what a line names, else what was asked for, else "".
+std::string CacheDtype(const LogRecord& log);
+// FP8, FP4, INT and llama.cpp's block types; nothing when the name is empty or "auto".
+std::optional<bool> IsQuantizedDtype(std::string_view dtype);
+// Scales are per tensor and come from the checkpoint (FP8, NVFP4), unlike those made at run time beside the values.
+bool NeedsCheckpointScales(LogEngine engine, std::string_view dtype);
+// The flag that sets the dtype, in the engine's spelling: "--kv-cache-dtype fp8_e4m3".
+std::string DtypeFlag(LogEngine engine, const std::string& dtype);
+// "auto", or llama.cpp's f16: the model's own.
+std::string ModelDtypeFlag(LogEngine engine);
+
+// schema haypile.doctor/1, docs/schemas/haypile.doctor-1.schema.json.
+Json DoctorJson(const std::string& tool_version, const DoctorInput& input, const PoolMetrics* metrics,
+                const Findings& findings);
+
+}  // namespace haypile
