@@ -15,6 +15,7 @@ using CommandBody = std::function<Status()>;
 
 // Adds a subcommand; `chosen` gets its body when the user names it.
 void AddCompareCommand(CLI::App& app, CommandBody& chosen);
+void AddDoctorCommand(CLI::App& app, CommandBody& chosen);
 void AddGenerateCommand(CLI::App& app, CommandBody& chosen);
 void AddFormatsCommand(CLI::App& app, CommandBody& chosen);
 void AddInspectCommand(CLI::App& app, CommandBody& chosen);
