@@ -3,7 +3,8 @@ weights, a byte-level tokenizer) as a GGUF file or a Hugging Face folder, whole 
 
 Edits, all optional: truncate=BYTES, magic=TEXT, version=N, tensors=N (the count in the header), architecture=NAME,
 dtype=N (the type number of the first tensor), offset=N (where the first tensor claims to lie), drop=TENSOR, empty=NAME
-(a file of the folder made zero bytes long), config=TEXT (the whole config.json), context=N.
+(a file of the folder made zero bytes long), config=TEXT (the whole config.json), context=N, kv_scales=1 (k_scale and
+v_scale tensors in the folder's layers).
 """
 
 import json
@@ -130,10 +131,16 @@ def write_gguf(path, edits):
     pathlib.Path(path).write_bytes(content[: int(edits.get("truncate", len(content)))])
 
 
-def safetensors():
+def kv_scales():
+    for n in range(LAYERS):
+        for side in "kv":
+            yield "", f"model.layers.{n}.self_attn.{side}_scale", (1,)
+
+
+def safetensors(extra):
     generator = random.Random(0)
     header, data = {}, b""
-    for _, name, shape in tensor_shapes():
+    for _, name, shape in [*tensor_shapes(), *extra]:
         body = struct.pack(f"<{elements(shape)}e", *values(shape, generator))
         header[name] = {"dtype": "F16", "shape": list(shape), "data_offsets": [len(data), len(data) + len(body)]}
         data += body
@@ -173,7 +180,7 @@ def write_folder(path, edits):
         "config.json": edits.get("config", json.dumps(config)).encode(),
         "tokenizer.json": json.dumps(tokenizer).encode(),
         "tokenizer_config.json": json.dumps({"eos_token": TOKENS[-1]}).encode(),
-        "model.safetensors": safetensors(),
+        "model.safetensors": safetensors(kv_scales() if "kv_scales" in edits else ()),
     }
     folder = pathlib.Path(path)
     folder.mkdir()

@@ -119,6 +119,8 @@ class CountTests(Tree):
             '<testsuites><testsuite><testcase classname="A" name="a" status="run"/>'
             '<testcase classname="A" name="b" status="run"><failure message="x"/></testcase>'
             '<testcase classname="A" name="c" status="run" result="skipped"><skipped/></testcase>'
+            '<testcase classname="A" name="e" status="run" result="skipped">'
+            '<skipped message="/a_test.cc:1&#x0A;lacks avx512"/></testcase>'
             '<testcase classname="A" name="d" status="notrun"/></testsuite></testsuites>',
         )
         ctest = self.write(
@@ -129,9 +131,10 @@ class CountTests(Tree):
             '<testcase name="not_here" status="notrun"><skipped message="SKIP_RETURN_CODE=77"/></testcase></testsuite>',
         )
         found = list(count_tests.outcomes(ctest, self.root))
-        expected = [("A.a", "passed"), ("A.b", "failed"), ("A.c", "skipped")]
+        expected = [("A.a", "passed"), ("A.b", "failed"), ("A.c", ("skipped", "no reason given"))]
+        expected += [("A.e", ("skipped", "lacks avx512"))]
         expected += [("script", "passed"), ("crash_test (did not run to its end)", "failed")]
-        expected += [("unbuilt_test (did not run to its end)", "failed"), ("not_here", "skipped")]
+        expected += [("unbuilt_test (did not run to its end)", "failed"), ("not_here", ("skipped", "no reason given"))]
         self.assertEqual(found, expected)
 
 

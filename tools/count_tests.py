@@ -3,23 +3,30 @@
 before they could) from ctest's own report.
 
 usage: count_tests.py CTEST_JUNIT.xml FOLDER_OF_XML
-prints "passed N", "failed N", a line "failure: NAME" for each failure and "skipped: NAME" for each skip; exit status 1
-when something failed or nothing ran.
+prints "passed N", "failed N", a line "failure: NAME" for each failure and a line "skipped: N, REASON: NAME ..." for each
+reason to skip; exit status 1 when something failed or nothing ran.
 """
 
+import collections
 import pathlib
 import sys
 import xml.etree.ElementTree as ElementTree
 
 
+def reason_to_skip(skipped):
+    """The last line of what the test said: the first names its source file."""
+    lines = (skipped.get("message", "") if skipped is not None else "").splitlines()
+    return lines[-1] if len(lines) > 1 else "no reason given"
+
+
 def cases_of_program(path):
-    """(name, outcome) of each case in a test program's XML report."""
+    """(name, outcome) of each case in a test program's XML report; the outcome of a skip is ("skipped", reason)."""
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         name = f"{case.get('classname')}.{case.get('name')}"
         if case.find("failure") is not None or case.find("error") is not None:
             yield name, "failed"
         elif case.find("skipped") is not None or case.get("result") == "skipped":
-            yield name, "skipped"
+            yield name, ("skipped", reason_to_skip(case.find("skipped")))
         elif case.get("status") != "notrun":
             yield name, "passed"
 
@@ -33,7 +40,7 @@ def outcomes(ctest_xml, folder):
         yield from cases
         skipped = test.find("skipped")
         if status == "disabled" or (skipped is not None and skipped.get("message", "").startswith("SKIP_")):
-            yield program, "skipped"
+            yield program, ("skipped", "no reason given")
         elif status == "run":
             if not cases:
                 yield program, "passed"
@@ -45,13 +52,15 @@ def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     found = list(outcomes(sys.argv[1], sys.argv[2]))
-    names = {kind: [name for name, outcome in found if outcome == kind] for kind in ("passed", "failed", "skipped")}
+    names = collections.defaultdict(list)
+    for name, outcome in found:
+        names[outcome].append(name)
     print(f"passed {len(names['passed'])}")
     print(f"failed {len(names['failed'])}")
     for name in names["failed"]:
         print(f"failure: {name}")
-    for name in names["skipped"]:
-        print(f"skipped: {name}")
+    for outcome, skipped in sorted((key, value) for key, value in names.items() if isinstance(key, tuple)):
+        print(f"skipped: {len(skipped)}, {outcome[1]}: {' '.join(skipped)}")
     sys.exit(1 if names["failed"] or not names["passed"] else 0)
 
 

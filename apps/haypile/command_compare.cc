@@ -60,6 +60,7 @@ Status RunCompareCommand(CompareFlags& flags) {
   HAYPILE_TRY(FillRequest(flags));
   HAYPILE_TRY_ASSIGN(const std::string model_path, ResolveModel(flags.request.model));
   HAYPILE_TRY(CheckCompareRequest(model_path, flags.request));
+  HAYPILE_TRY(WarnOfIgnoredKvScales(model_path, flags.request.scales_path));
   CompareContext context;
   context.model_path = model_path;
   HAYPILE_TRY_ASSIGN(context.state_path, StatePath(flags, model_path));

@@ -7,6 +7,7 @@
 #include "base/interrupt.h"
 #include "checkpoint/checkpoint.h"
 #include "command.h"
+#include "output.h"
 #include "compare/request.h"
 #include "engine/session.h"
 #include "kvcache/kv_scales_file.h"
@@ -76,6 +77,7 @@ Status CheckFlags(const GenerateFlags& flags, const std::string& path) {
 Status RunGenerate(const GenerateFlags& flags) {
   HAYPILE_TRY_ASSIGN(const std::string path, ResolveModel(flags.model));
   HAYPILE_TRY(CheckFlags(flags, path));
+  HAYPILE_TRY(WarnOfIgnoredKvScales(path, flags.scales_path));
   HAYPILE_TRY_ASSIGN(const Session session, Session::Load(path, flags.threads));
   HAYPILE_TRY_ASSIGN(const std::vector<int32_t> prompt, EncodePrompt(flags, session));
   if (prompt.empty()) return Error(ErrorCode::kInvalidArgument, "the prompt has no tokens; give -p some text");

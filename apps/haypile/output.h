@@ -15,4 +15,7 @@ bool OutputHasColour();
 Status WriteHtmlReport(const CompareResult& result, const std::string& path);
 Status WriteJsonResult(const CompareResult& result, const std::string& path);
 
+// A line on standard error when the model holds KV scales and `scales_path` (--kv-scales) does not replace them.
+Status WarnOfIgnoredKvScales(const std::string& model_path, const std::string& scales_path);
+
 }  // namespace haypile

@@ -34,6 +34,9 @@ class Checkpoint {
   virtual Status ReadBf16(const std::string& name, std::span<uint16_t> out) const = 0;
   virtual Status ReadF32(const std::string& name, std::span<float> out) const = 0;
 
+  // KV scales among the tensors (k_scale, v_scale, kv_scale), which nothing here reads.
+  virtual int ignored_kv_scales() const { return 0; }
+
   // The tokenizer's source: the GGUF file itself, or null and the folder that holds tokenizer.json.
   virtual std::shared_ptr<const GgufFile> gguf() const = 0;
   virtual std::string folder() const = 0;

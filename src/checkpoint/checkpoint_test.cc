@@ -360,6 +360,20 @@ TEST(Checkpoint, FoldersThatDoNotFitAreNamed) {
   }
 }
 
+TEST(Checkpoint, CountsTheKvScalesThatItDoesNotRead) {
+  const TemporaryFolder folder;
+  folder.Write("config.json", DumpJson(SmallConfig(ModelFamily::kLlama)));
+  auto tensors = SmallTensors(ModelFamily::kLlama, "model.");
+  folder.Write("model.safetensors", SmallSafetensors(tensors, true));
+  EXPECT_EQ(Checkpoint::Open(folder.path()).value()->ignored_kv_scales(), 0);
+  for (const char* scale :
+       {"0.self_attn.k_scale", "0.self_attn.v_scale", "1.self_attn.kv_scale", "0.self_attn.q_scale"}) {
+    tensors[std::string("model.layers.") + scale] = {1};
+  }
+  folder.Write("model.safetensors", SmallSafetensors(tensors, true));
+  EXPECT_EQ(Checkpoint::Open(folder.path()).value()->ignored_kv_scales(), 3);
+}
+
 TEST(Checkpoint, PathsThatAreNoModel) {
   const TemporaryFolder folder;
   EXPECT_EQ(Checkpoint::Open(folder.path()).error().code(), ErrorCode::kNotFound);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -36,12 +37,14 @@ Result<Layout> FindLayout(const SafetensorsFolder& tensors, const std::string& f
   return Error(ErrorCode::kMalformed, "'" + folder + "': tensor 'model.embed_tokens.weight' is absent");
 }
 
-// Derived tables and KV scales that quantizers add, a tied output's second copy, and what belongs to an image model.
+bool IsKvScale(std::string_view name) {
+  return name.ends_with(".k_scale") || name.ends_with(".v_scale") || name.ends_with(".kv_scale");
+}
+
+// Derived tables and scales that quantizers add, a tied output's second copy, and what belongs to an image model.
 bool MayBeIgnored(const std::string& name, const Layout& layout) {
   const std::string_view view(name);
-  for (const std::string_view suffix : {".rotary_emb.inv_freq", ".k_scale", ".v_scale", ".q_scale", ".kv_scale"}) {
-    if (view.ends_with(suffix)) return true;
-  }
+  if (view.ends_with(".rotary_emb.inv_freq") || view.ends_with(".q_scale") || IsKvScale(view)) return true;
   if (name == StoredName(layout, "lm_head.weight")) return true;
   return !view.starts_with(StoredName(layout, "layers.")) && layout.decoder != "model.";
 }
@@ -85,6 +88,9 @@ Result<std::unique_ptr<Checkpoint>> OpenFolderCheckpoint(const std::string& fold
   HAYPILE_TRY(CheckNothingElse(*tensors, layout, spec, planned_names));
   checkpoint->set_spec(spec);
   checkpoint->set_folder(folder);
+  const auto scales =
+      std::ranges::count_if(tensors->tensors(), [](const auto& entry) { return IsKvScale(entry.first); });
+  checkpoint->set_ignored_kv_scales(static_cast<int>(scales));
   checkpoint->Keep(tensors);
   return std::unique_ptr<Checkpoint>(std::move(checkpoint));
 }

@@ -1,6 +1,7 @@
 #include "evaluate/verdict_limits.h"
 
 #include "base/check.h"
+#include "report/compare_tables.h"
 
 namespace haypile {
 namespace {
@@ -34,7 +35,7 @@ constexpr LimitInfo kLimits[] = {
     {Limit::kFewestSpeedSamples, "fewest speed samples", 3, "samples", "fewer have no spread to judge by"},
     {Limit::kSpeedDifference, "speed difference", 0.02, "share",
      "smaller differences between medians are not reported even when the spreads are smaller still"},
-    {Limit::kClockDifference, "clock difference", 0.01, "share",
+    {Limit::kClockDifference, "clock difference", kClockTolerance, "share",
      "from here on the processor's clock is named and its share of a difference taken out before judging"},
     {Limit::kSlowerMuch, "much slower", 1.25, "ratio of times",
      "a quarter more time per token is worth its memory only to those who lack memory: their decision"},

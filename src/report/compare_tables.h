@@ -43,7 +43,7 @@ std::vector<ReportFact> ReportFacts(const CompareResult& result);
 
 // Sentences such as "at 1 stream and depth 4,096 fp8 ran at 3,300 MHz and bf16 at 3,500 MHz ...", worst first: measured
 // points whose clock differs from the baseline's by more than kClockTolerance.
-inline constexpr double kClockTolerance = .02;
+inline constexpr double kClockTolerance = .01;
 std::vector<std::string> ClockNotes(const CompareResult& result);
 
 // Parts that were skipped, then what no run measures: "what: why" lines.

@@ -63,7 +63,7 @@ TEST(RenderTerminal, KeepsToTheWidth) {
 
 TEST(RenderTerminal, SaysWhenClocksDiffer) {
   const std::string text = RenderTerminal(SampleComparison(), 200, false);
-  EXPECT_TRUE(Has(text, "clock differed from the baseline's by more than 2% at 11 of the points")) << text;
+  EXPECT_TRUE(Has(text, "clock differed from the baseline's by more than 1% at 11 of the points")) << text;
   EXPECT_TRUE(Has(text, "nvfp4 ran at 3,1"));
   CompareResult same = SampleComparison();
   for (CompareRun& run : same.runs) {
