@@ -14,6 +14,7 @@ namespace haypile {
 using CommandBody = std::function<Status()>;
 
 // Adds a subcommand; `chosen` gets its body when the user names it.
+void AddCalibrateCommand(CLI::App& app, CommandBody& chosen);
 void AddCompareCommand(CLI::App& app, CommandBody& chosen);
 void AddDoctorCommand(CLI::App& app, CommandBody& chosen);
 void AddGenerateCommand(CLI::App& app, CommandBody& chosen);

@@ -33,6 +33,7 @@ int Main(int argc, char** argv) {
   app.footer("Exit statuses: docs/errors.md");
   CommandBody chosen;
   AddCompareCommand(app, chosen);
+  AddCalibrateCommand(app, chosen);
   AddDoctorCommand(app, chosen);
   AddGenerateCommand(app, chosen);
   AddFormatsCommand(app, chosen);
