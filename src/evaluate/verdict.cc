@@ -31,15 +31,16 @@ std::string CapacityLine(const CompareRun& run) {
   return line;
 }
 
-// Lines that put the blame on scales, for a run whose divergence is large.
-std::vector<std::string> ScaleLines(const CompareResult& result, const RunEvidence* evidence) {
+// Lines that put the blame on scales, for a run with damage: certain only where the divergence is large.
+std::vector<std::string> ScaleLines(const CompareResult& result, const RunEvidence* evidence, bool large) {
   std::vector<std::string> lines;
   if (evidence != nullptr && (evidence->k_scale || evidence->v_scale)) {
     for (const auto& [name, use] : {std::pair{"K", &evidence->k_scale}, std::pair{"V", &evidence->v_scale}}) {
       if (!use->has_value()) continue;
       if (const auto why = WhyScaleIsSuspect(**use)) {
-        lines.push_back(fmt::format(
-            "the scale of {} is to blame: {}; measure again with 1.0 or scales from calibration", name, *why));
+        lines.push_back(
+            fmt::format("the scale of {} {} to blame: {}; measure again with 1.0 or scales from calibration", name,
+                        large ? "is" : "may be", *why));
       }
     }
   } else if (result.options.kv_scales) {
@@ -76,10 +77,11 @@ VerdictRow JudgeRun(const CompareResult& result, const CompareRun& run, const Ru
   if (run.ratio_to_baseline < ValueOf(Limit::kGainTokens) && !speed.any_faster) {
     cost.against.push_back("it holds no more tokens than the baseline and is not faster: there is nothing to gain");
   }
-  if (cost.large_divergence) {
+  if (cost.large_divergence || !cost.unsure.empty()) {
     // First, because it is the one reason that the user can mend.
-    const std::vector<std::string> scales = ScaleLines(result, evidence);
-    cost.against.insert(cost.against.begin(), scales.begin(), scales.end());
+    const std::vector<std::string> scales = ScaleLines(result, evidence, cost.large_divergence);
+    std::vector<std::string>& reasons = cost.large_divergence ? cost.against : cost.unsure;
+    reasons.insert(reasons.begin(), scales.begin(), scales.end());
   }
   if (!cost.against.empty()) {
     row.outcome = CompareOutcome::kNoShip;

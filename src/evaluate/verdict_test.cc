@@ -190,6 +190,11 @@ TEST(Verdict, AScaleOf64IsToBlame) {
       << LinesOf(verdict.rows[0]);
   EXPECT_FALSE(Says(verdict.rows[0], "scale of V"));
   EXPECT_NE(verdict.overall.find("the scale of K is to blame"), std::string::npos) << verdict.overall;
+  // Where the damage is only visible the scale may be to blame: 64 costs SmolLM2 a KL of .021.
+  CompareRun visible = GoodRun();
+  visible.cost->mean_kl = .021;
+  visible.cost->kl_stderr = .002;
+  EXPECT_TRUE(Says(JudgeOne(visible, {evidence}), "unsure: the scale of K may be to blame: 64 is far above 1.0"));
   // A default scale is not blamed, however large the damage.
   const RunEvidence plain{"fp8_e4m3", {}, ScaleUse{}, ScaleUse{}};
   EXPECT_FALSE(Says(JudgeOne(run, {plain}), "to blame"));
