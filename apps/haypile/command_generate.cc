@@ -7,11 +7,11 @@
 #include "base/interrupt.h"
 #include "checkpoint/checkpoint.h"
 #include "command.h"
-#include "output.h"
 #include "compare/request.h"
 #include "engine/session.h"
 #include "kvcache/kv_scales_file.h"
 #include "modelstore/model_store.h"
+#include "output.h"
 
 namespace haypile {
 namespace {
