@@ -8,14 +8,14 @@ namespace haypile {
 enum class FindingLevel { kNote, kWarning, kError };
 
 // Something about a checkpoint that a reader should know. `code` is stable, for programs.
-struct Finding {
+struct CheckpointFinding {
   FindingLevel level = FindingLevel::kNote;
   std::string code;
   std::string text;
   std::string advice;  // what to do; empty: nothing
 };
 
-using Findings = std::vector<Finding>;
+using Findings = std::vector<CheckpointFinding>;
 
 // "0-3, 7": runs of consecutive numbers; `numbers` ascending.
 std::string RangesText(const std::vector<int>& numbers);

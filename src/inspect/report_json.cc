@@ -153,7 +153,7 @@ Json ToJson(const InspectReport& report, const std::string& tool_version) {
   json["exporter"] = report.exporter;
   json["convention"] = report.convention;
   json["findings"] = Json::array();
-  for (const Finding& finding : report.findings) {
+  for (const CheckpointFinding& finding : report.findings) {
     json["findings"].push_back({{"level", LevelName(finding.level)},
                                 {"code", finding.code},
                                 {"text", finding.text},

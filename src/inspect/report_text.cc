@@ -149,7 +149,7 @@ void WriteFindings(const InspectReport& report, Page* page) {
   page->Heading("Findings");
   if (report.findings.empty()) page->Line("nothing odd");
   for (const FindingLevel level : {FindingLevel::kError, FindingLevel::kWarning, FindingLevel::kNote}) {
-    for (const Finding& finding : report.findings) {
+    for (const CheckpointFinding& finding : report.findings) {
       if (finding.level != level) continue;
       const bool error = level == FindingLevel::kError;
       const bool note = level == FindingLevel::kNote;

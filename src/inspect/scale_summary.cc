@@ -95,8 +95,8 @@ struct Gathered {
   }
 };
 
-Finding Make(FindingLevel level, const char* code, const FamilySummary& family, const std::string& text,
-             const std::string& advice) {
+CheckpointFinding Make(FindingLevel level, const char* code, const FamilySummary& family, const std::string& text,
+                       const std::string& advice) {
   return {level, code, std::string(KvScaleFamilyName(family.family)) + ": " + text, advice};
 }
 
