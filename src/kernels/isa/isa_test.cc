@@ -47,9 +47,8 @@ TEST_P(LevelOfThisProcessor, IsTested) {
   SetActiveIsaForTest(HighestIsa());
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, LevelOfThisProcessor, testing::Range(0, kIsaCount), [](const auto& test) {
-  return std::string(IsaName(static_cast<Isa>(test.param)));
-});
+INSTANTIATE_TEST_SUITE_P(Isa, LevelOfThisProcessor, testing::Range(0, kIsaCount),
+                         [](const auto& test) { return std::string(IsaName(static_cast<Isa>(test.param))); });
 
 }  // namespace
 }  // namespace haypile
