@@ -1,8 +1,8 @@
 # Warnings, sanitizers and the promise of IEEE arithmetic, for every target of the project.
-# GCC 12 is wrong about std::string (-Wrestrict, its bug 105651) and about fmt's buffers (-Wstringop-overflow).
+# GCC 12 is wrong about std::string (-Wrestrict, its bug 105651) and about fmt's buffers (-Wstringop-*).
 add_compile_options(-Wall -Wextra -Wshadow -Wno-psabi)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  add_compile_options(-Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)
+  add_compile_options(-Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds)
 endif()
 if(HAYPILE_WERROR)
   add_compile_options(-Werror)
@@ -24,5 +24,7 @@ if(CCACHE_PROGRAM)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_compile_options(-fpch-preprocess)
+  else()
+    add_compile_options(-Xclang -fno-pch-timestamp)
   endif()
 endif()

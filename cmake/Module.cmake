@@ -1,31 +1,18 @@
-# haypile_module(NAME [DEPS module...] [LIBS target...])
+# haypile_module(NAME [COLD] [DEPS module...] [LIBS target...])
 # One call makes the library haypile_NAME from the folder's sources, plus its tests, benches and fuzzers:
 #   x.cc        -> library haypile_NAME (alias haypile::NAME)
 #   x_test.cc   -> one test program NAME_test, registered with CTest case by case
 #   x_bench.cc  -> one benchmark program NAME_bench
 #   x_fuzz.cc   -> a libFuzzer program x_fuzz each (with HAYPILE_FUZZ)
 #   x_avx2.cc, x_avx512.cc, x_avx2_test.cc -> the only sources with instruction-set flags (x86-64 only)
+# COLD: its time never matters to a user; see PrecompiledHeaders.cmake.
 # DEPS are the modules this one may include; tools/check_layers.py reads them from this call.
 set(HAYPILE_AVX2_FLAGS -mavx2 -mfma -mf16c)
 set(HAYPILE_AVX512_FLAGS -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
     -Wno-maybe-uninitialized)  # GCC 12 warns about its own intrinsics
 
-# Compiling tests costs more than compiling what they test, and their own loops are short: they are optimized less
-# (HAYPILE_TEST_FLAGS), and the headers that nearly all of them include are parsed once (HAYPILE_PRECOMPILE). A test
-# must include what it uses all the same; the preset dev compiles without.
-option(HAYPILE_PRECOMPILE "Precompile the third-party headers of tests and of the application" OFF)
-set(HAYPILE_TEST_FLAGS "" CACHE STRING "Compiler flags that tests have after the build type's")
-if(HAYPILE_PRECOMPILE)
-  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/test_headers.cc CONTENT "")
-  add_library(haypile_test_headers OBJECT ${PROJECT_BINARY_DIR}/test_headers.cc)
-  target_link_libraries(haypile_test_headers PRIVATE fmt::fmt nlohmann_json::nlohmann_json GTest::gtest)
-  target_compile_options(haypile_test_headers PRIVATE ${HAYPILE_TEST_FLAGS})
-  target_precompile_headers(haypile_test_headers PRIVATE <gtest/gtest.h> <fmt/format.h> <nlohmann/json.hpp>
-    <algorithm> <cmath> <filesystem> <functional> <map> <memory> <random> <span> <string> <vector>)
-endif()
-
 function(haypile_module NAME)
-  cmake_parse_arguments(ARG "" "" "DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "" "DEPS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   set(tests ${sources})
   set(benches ${sources})
@@ -57,14 +44,16 @@ function(haypile_module NAME)
   add_library(haypile_${NAME} STATIC ${sources})
   add_library(haypile::${NAME} ALIAS haypile_${NAME})
   target_link_libraries(haypile_${NAME} PUBLIC ${deps})
+  if(ARG_COLD)
+    haypile_precompile(haypile_${NAME} cold)
+  else()
+    haypile_precompile(haypile_${NAME} hot)
+  endif()
 
   if(tests)
     add_executable(${NAME}_test ${tests})
     target_link_libraries(${NAME}_test PRIVATE haypile_${NAME} GTest::gtest GTest::gtest_main)
-    target_compile_options(${NAME}_test PRIVATE ${HAYPILE_TEST_FLAGS})
-    if(HAYPILE_PRECOMPILE)
-      target_precompile_headers(${NAME}_test REUSE_FROM haypile_test_headers)
-    endif()
+    haypile_precompile(${NAME}_test test)
     target_compile_definitions(${NAME}_test PRIVATE
       HAYPILE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" HAYPILE_TESTDATA_DIR="${CMAKE_CURRENT_SOURCE_DIR}/testdata")
     add_test(NAME ${NAME}_test COMMAND ${NAME}_test)
