@@ -10,6 +10,12 @@
 set(HAYPILE_AVX2_FLAGS -mavx2 -mfma -mf16c)
 set(HAYPILE_AVX512_FLAGS -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
     -Wno-maybe-uninitialized)  # GCC 12 warns about its own intrinsics
+# UBSan and coverage of their unrolled loops take minutes to compile; AddressSanitizer stays, and the scalar kernels have
+# all three.
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND HAYPILE_SANITIZE)
+  list(APPEND HAYPILE_AVX2_FLAGS -fno-sanitize=undefined,fuzzer-no-link)
+  list(APPEND HAYPILE_AVX512_FLAGS -fno-sanitize=undefined,fuzzer-no-link)
+endif()
 
 function(haypile_module NAME)
   cmake_parse_arguments(ARG "COLD" "" "DEPS;LIBS" ${ARGN})
