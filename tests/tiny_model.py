@@ -3,8 +3,9 @@ weights, a byte-level tokenizer) as a GGUF file or a Hugging Face folder, whole 
 
 Edits, all optional: truncate=BYTES, magic=TEXT, version=N, tensors=N (the count in the header), architecture=NAME,
 dtype=N (the type number of the first tensor), offset=N (where the first tensor claims to lie), drop=TENSOR, empty=NAME
-(a file of the folder made zero bytes long), config=TEXT (the whole config.json), context=N, kv_scales=1 (k_scale and
-v_scale tensors in the folder's layers).
+(a file of the folder made zero bytes long), config=TEXT (the whole config.json), context=N, kv_scales=V (k_scale and
+v_scale tensors of that value in the folder's layers; for=modelopt names them k_proj.k_scale and v_proj.v_scale),
+quantization=TEXT (quantization_config of config.json), hf_quant=TEXT (the file hf_quant_config.json).
 """
 
 import json
@@ -131,19 +132,28 @@ def write_gguf(path, edits):
     pathlib.Path(path).write_bytes(content[: int(edits.get("truncate", len(content)))])
 
 
-def kv_scales():
+def kv_scales(edits):
+    if "kv_scales" not in edits:
+        return
     for n in range(LAYERS):
         for side in "kv":
-            yield "", f"model.layers.{n}.self_attn.{side}_scale", (1,)
+            module = f"{side}_proj." if edits.get("for") == "modelopt" else ""
+            yield f"model.layers.{n}.self_attn.{module}{side}_scale", struct.pack("<e", float(edits["kv_scales"]))
 
 
-def safetensors(extra):
+def safetensors(edits):
     generator = random.Random(0)
     header, data = {}, b""
-    for _, name, shape in [*tensor_shapes(), *extra]:
-        body = struct.pack(f"<{elements(shape)}e", *values(shape, generator))
+
+    def add(name, shape, body):
+        nonlocal data
         header[name] = {"dtype": "F16", "shape": list(shape), "data_offsets": [len(data), len(data) + len(body)]}
         data += body
+
+    for _, name, shape in tensor_shapes():
+        add(name, shape, struct.pack(f"<{elements(shape)}e", *values(shape, generator)))
+    for name, body in kv_scales(edits):
+        add(name, (1,), body)
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text + data
@@ -166,6 +176,8 @@ def write_folder(path, edits):
         "hidden_act": "silu",
         "tie_word_embeddings": True,
     }
+    if "quantization" in edits:
+        config["quantization_config"] = json.loads(edits["quantization"])
     end = {"id": len(TOKENS) - 1, "content": TOKENS[-1], "single_word": False, "lstrip": False, "rstrip": False}
     tokenizer = {
         "version": "1.0",
@@ -180,8 +192,10 @@ def write_folder(path, edits):
         "config.json": edits.get("config", json.dumps(config)).encode(),
         "tokenizer.json": json.dumps(tokenizer).encode(),
         "tokenizer_config.json": json.dumps({"eos_token": TOKENS[-1]}).encode(),
-        "model.safetensors": safetensors(kv_scales() if "kv_scales" in edits else ()),
+        "model.safetensors": safetensors(edits),
     }
+    if "hf_quant" in edits:
+        files["hf_quant_config.json"] = edits["hf_quant"].encode()
     folder = pathlib.Path(path)
     folder.mkdir()
     for name, content in files.items():

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 
 #include "base/file.h"
@@ -26,7 +27,7 @@ struct CalibrateFlags {
   std::string output_path, sglang_path, json_path, compressed_tensors_path, model_opt_path, model_type;
   int tp_size = 1;
   int threads = 0;
-  bool overwrite = false, quiet = false;
+  bool overwrite = false, quiet = false, ignore_existing_scales = false;
 };
 
 Status FillRequest(CalibrateFlags& flags) {
@@ -37,9 +38,7 @@ Status FillRequest(CalibrateFlags& flags) {
   }
   ScaleRule& rule = flags.request.rule;
   rule.format = *format;
-  rule.method = flags.method == "mse"          ? ScaleMethod::kMse
-                : flags.method == "percentile" ? ScaleMethod::kPercentile
-                                               : ScaleMethod::kAmax;
+  rule.method = *std::ranges::find(kScaleMethods, flags.method, [](ScaleMethod m) { return std::string(NameOf(m)); });
   flags.request.strategy = flags.strategy == "head" ? ScaleStrategy::kHead : ScaleStrategy::kTensor;
   return {};
 }
@@ -103,6 +102,18 @@ Status CheckSglang(const CalibrateFlags& flags, const std::string& model_path) {
   return {};
 }
 
+// Two sets of scales for one model are a mistake unless they are asked for.
+Status CheckExistingScales(const CalibrateFlags& flags, const std::string& model_path) {
+  HAYPILE_TRY_ASSIGN(const std::unique_ptr<Checkpoint> checkpoint, Checkpoint::Open(model_path));
+  const CheckpointKvScales& own = checkpoint->kv_scales();
+  if (own.tensors == 0 || flags.ignore_existing_scales) return {};
+  return Error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("'{}' holds KV scales already: {} tensors such as '{}', which compare and generate use; give "
+                  "--ignore-existing-scales to make others",
+                  model_path, own.tensors, own.example));
+}
+
 // Everything that can be wrong with flags and targets, before weights are read.
 Status CheckAll(const CalibrateFlags& flags, const std::string& model_path) {
   HAYPILE_TRY(CheckCalibrateRequest(model_path, flags.request));
@@ -112,6 +123,7 @@ Status CheckAll(const CalibrateFlags& flags, const std::string& model_path) {
   HAYPILE_TRY(CheckSglang(flags, model_path));
   const std::vector<CheckpointScalesRequest> checkpoints = CheckpointOutputs(flags, model_path);
   for (const CheckpointScalesRequest& checkpoint : checkpoints) HAYPILE_TRY(CheckCheckpointScales(checkpoint));
+  HAYPILE_TRY(CheckExistingScales(flags, model_path));
   if (checkpoints.size() == 2 && checkpoints[0].target == checkpoints[1].target) {
     return Error(ErrorCode::kInvalidArgument, "--compressed-tensors and --modelopt name the same folder; give two");
   }
@@ -197,7 +209,7 @@ void AddCalibrateCommand(CLI::App& app, CommandBody& chosen) {
       ->check(CLI::IsMember({"tensor", "head"}))
       ->capture_default_str();
   command->add_option("--method", flags->method, "What the scale is made of")
-      ->check(CLI::IsMember({"amax", "percentile", "mse"}))
+      ->check(CLI::IsMember({"amax", "percentile", "mse", "pow2"}))
       ->capture_default_str();
   command->add_option("--percentile", request.rule.percentile, "Of --method percentile")->capture_default_str();
   command->add_option("--text", request.text.text_path, "A file of plain text instead of the built-in texts");
@@ -214,6 +226,10 @@ void AddCalibrateCommand(CLI::App& app, CommandBody& chosen) {
                    "Tokens to measure the output's KL on, by layer, K and V apart; 0: not")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 20))
       ->capture_default_str();
+  command->add_flag("--output-whole-only", request.output_whole_only,
+                    "With --output-tokens: the whole cache by each method, not each layer");
+  command->add_flag("--ignore-existing-scales", flags->ignore_existing_scales,
+                    "Make new scales of a model that holds some already");
   AddOutputs(*command, *flags);
   command->add_option("--threads", flags->threads, "Threads; 0: every core")
       ->check(CLI::Range(0, 1024))

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/progress.h"
 #include "base/sha256.h"
+#include "checkpoint/checkpoint.h"
 #include "command.h"
 #include "compare/compare.h"
 #include "modelstore/model_store.h"
@@ -60,7 +61,8 @@ Status RunCompareCommand(CompareFlags& flags) {
   HAYPILE_TRY(FillRequest(flags));
   HAYPILE_TRY_ASSIGN(const std::string model_path, ResolveModel(flags.request.model));
   HAYPILE_TRY(CheckCompareRequest(model_path, flags.request));
-  HAYPILE_TRY(WarnOfIgnoredKvScales(model_path, flags.request.scales_path));
+  HAYPILE_TRY_ASSIGN(const std::unique_ptr<Checkpoint> checkpoint, Checkpoint::Open(model_path));
+  TellOfOwnScales(checkpoint->kv_scales(), flags.request.scales_path, flags.request.dtypes);
   CompareContext context;
   context.model_path = model_path;
   HAYPILE_TRY_ASSIGN(context.state_path, StatePath(flags, model_path));

@@ -8,8 +8,8 @@
 #include "checkpoint/checkpoint.h"
 #include "command.h"
 #include "compare/request.h"
+#include "compare/scales_in_use.h"
 #include "engine/session.h"
-#include "kvcache/kv_scales_file.h"
 #include "modelstore/model_store.h"
 #include "output.h"
 
@@ -30,14 +30,14 @@ struct GenerateFlags {
   GenerateOptions options{.max_new_tokens = 128, .sampling = {}};
 };
 
-Result<KvCacheConfig> CacheConfig(const GenerateFlags& flags, const ModelSpec& spec, int64_t tokens_needed) {
+Result<KvCacheConfig> CacheConfig(const GenerateFlags& flags, const Checkpoint& checkpoint, int64_t tokens_needed) {
+  const ModelSpec& spec = checkpoint.spec();
   HAYPILE_TRY_ASSIGN(const KvDtype dtype, ParseKvDtype(flags.dtype));
   HAYPILE_TRY_ASSIGN(const std::vector<bool> skipped, ParseSkipLayers(flags.skip_layers, spec));
   KvCacheConfig config;
   HAYPILE_TRY_ASSIGN(config.geometry, MakeKvGeometry(spec, dtype, skipped));
-  if (!flags.scales_path.empty()) {
-    HAYPILE_TRY_ASSIGN(config.scales, ReadKvScales(flags.scales_path, spec.layer_count, spec.kv_heads));
-  }
+  HAYPILE_TRY_ASSIGN(ScalesInUse in_use, FindScalesInUse(spec, checkpoint.kv_scales(), flags.scales_path, dtype));
+  config.scales = std::move(in_use.scales);
   config.page_tokens = flags.page_tokens;
   config.max_model_len = flags.max_model_len > 0 ? flags.max_model_len : tokens_needed;
   if (config.max_model_len > spec.max_positions) {
@@ -65,10 +65,9 @@ Result<std::vector<int32_t>> EncodePrompt(const GenerateFlags& flags, const Sess
 }
 
 // Everything that can be wrong with the flags, before weights are read.
-Status CheckFlags(const GenerateFlags& flags, const std::string& path) {
+Status CheckFlags(const GenerateFlags& flags, const Checkpoint& checkpoint) {
   HAYPILE_TRY(CheckSampling(flags.options.sampling));
-  HAYPILE_TRY_ASSIGN(const std::unique_ptr<Checkpoint> checkpoint, Checkpoint::Open(path));
-  HAYPILE_TRY_ASSIGN(const KvCacheConfig config, CacheConfig(flags, checkpoint->spec(), 1));
+  HAYPILE_TRY_ASSIGN(const KvCacheConfig config, CacheConfig(flags, checkpoint, 1));
   auto plan = PlanKvPool(config);
   if (!plan.ok()) return std::move(plan).error();
   return {};
@@ -76,14 +75,16 @@ Status CheckFlags(const GenerateFlags& flags, const std::string& path) {
 
 Status RunGenerate(const GenerateFlags& flags) {
   HAYPILE_TRY_ASSIGN(const std::string path, ResolveModel(flags.model));
-  HAYPILE_TRY(CheckFlags(flags, path));
-  HAYPILE_TRY(WarnOfIgnoredKvScales(path, flags.scales_path));
+  HAYPILE_TRY_ASSIGN(const std::unique_ptr<Checkpoint> checkpoint, Checkpoint::Open(path));
+  HAYPILE_TRY(CheckFlags(flags, *checkpoint));
+  HAYPILE_TRY_ASSIGN(const KvDtype dtype, ParseKvDtype(flags.dtype));
+  TellOfOwnScales(checkpoint->kv_scales(), flags.scales_path, {&dtype, 1});
   HAYPILE_TRY_ASSIGN(const Session session, Session::Load(path, flags.threads));
   HAYPILE_TRY_ASSIGN(const std::vector<int32_t> prompt, EncodePrompt(flags, session));
   if (prompt.empty()) return Error(ErrorCode::kInvalidArgument, "the prompt has no tokens; give -p some text");
   HAYPILE_TRY_ASSIGN(
       KvCacheConfig config,
-      CacheConfig(flags, session.spec(), static_cast<int64_t>(prompt.size()) + flags.options.max_new_tokens));
+      CacheConfig(flags, *checkpoint, static_cast<int64_t>(prompt.size()) + flags.options.max_new_tokens));
   HAYPILE_TRY_ASSIGN(const std::unique_ptr<KvCache> cache, KvCache::Create(std::move(config)));
   StreamDecoder decoder(*session.tokenizer);
   auto generated = Generate(session, *cache, prompt, flags.options, [&](int32_t token) {

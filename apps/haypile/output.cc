@@ -7,11 +7,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 
 #include "base/file.h"
 #include "base/json.h"
-#include "checkpoint/checkpoint.h"
 #include "report/html.h"
 
 namespace haypile {
@@ -34,17 +32,9 @@ Status WriteJsonResult(const CompareResult& result, const std::string& path) {
   return WriteFileAtomic(path, DumpJson(ToJson(result)) + "\n");
 }
 
-Status WarnOfIgnoredKvScales(const std::string& model_path, const std::string& scales_path) {
-  if (!scales_path.empty()) return {};
-  HAYPILE_TRY_ASSIGN(const std::unique_ptr<Checkpoint> checkpoint, Checkpoint::Open(model_path));
-  const int count = checkpoint->ignored_kv_scales();
-  if (count > 0) {
-    fmt::print(stderr,
-               "haypile: warning: the model's {} tensors of KV scales are not used: every scale is 1.0; give a "
-               "file with --kv-scales\n",
-               count);
-  }
-  return {};
+void TellOfOwnScales(const CheckpointKvScales& own, const std::string& scales_path, std::span<const KvDtype> dtypes) {
+  const std::string notice = OwnScalesNotice(own, scales_path, dtypes);
+  if (!notice.empty()) fmt::print(stderr, "haypile: {}\n", notice);
 }
 
 }  // namespace haypile

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "base/result.h"
+#include "compare/scales_in_use.h"
 #include "report/compare_result.h"
 
 namespace haypile {
@@ -15,7 +17,8 @@ bool OutputHasColour();
 Status WriteHtmlReport(const CompareResult& result, const std::string& path);
 Status WriteJsonResult(const CompareResult& result, const std::string& path);
 
-// A line on standard error when the model holds KV scales and `scales_path` (--kv-scales) does not replace them.
-Status WarnOfIgnoredKvScales(const std::string& model_path, const std::string& scales_path);
+// A line on standard error when the model holds KV scales of its own that caches of these dtypes use, or cannot;
+// `scales_path` is --kv-scales.
+void TellOfOwnScales(const CheckpointKvScales& own, const std::string& scales_path, std::span<const KvDtype> dtypes);
 
 }  // namespace haypile

@@ -65,7 +65,7 @@ class Calibration {
   Result<CalibrateResult> Run() {
     total_ = static_cast<double>(text_.tokens);
     const std::vector<int32_t> sample = OutputSample();
-    total_ += static_cast<double>(OutputErrorPasses(session_.spec().layer_count, sample.size()));
+    total_ += static_cast<double>(OutputErrorPasses(OutputLayers(), sample.size()));
     HAYPILE_TRY(Observe());
     HAYPILE_TRY(statistics_->Check());
     Describe();
@@ -181,12 +181,42 @@ class Calibration {
     return out;
   }
 
-  // The first tokens of the calibration text.
+  int OutputLayers() const { return request_.output_whole_only ? 0 : session_.spec().layer_count; }
+
+  // The scales that another method makes of the same statistics, with the request's strategy.
+  KvScales ScalesBy(ScaleMethod method) const {
+    ScaleRule rule = request_.rule;
+    rule.method = method;
+    const int d = session_.spec().head_dim;
+    const auto side_of = [&](int layer, KvSide side) {
+      const auto heads = static_cast<size_t>(statistics_->kv_heads());
+      if (request_.strategy == ScaleStrategy::kTensor) {
+        return std::vector<float>(heads, ScaleFor(rule, statistics_->OfLayer(layer, side), d));
+      }
+      std::vector<float> scales;
+      for (size_t head = 0; head < heads; ++head) {
+        scales.push_back(ScaleFor(rule, statistics_->Of(layer, side, static_cast<int>(head)), d));
+      }
+      return scales;
+    };
+    KvScales scales;
+    for (int layer = 0; layer < statistics_->layers(); ++layer) {
+      scales.k.push_back(side_of(layer, KvSide::kK));
+      scales.v.push_back(side_of(layer, KvSide::kV));
+    }
+    return scales;
+  }
+
+  bool HasHeldOut() const { return text_.held_out.size() >= static_cast<size_t>(request_.output_tokens); }
+
+  // The first tokens of a text that was left out, or, when none is long enough, of the longest calibration sequence.
   std::vector<int32_t> OutputSample() const {
     std::vector<int32_t> sample;
     if (request_.output_tokens == 0) return sample;
     const std::vector<int32_t>& first =
-        std::ranges::max_element(text_.segments, {}, [](const auto& s) { return s.tokens.size(); })->tokens;
+        HasHeldOut()
+            ? text_.held_out
+            : std::ranges::max_element(text_.segments, {}, [](const auto& s) { return s.tokens.size(); })->tokens;
     sample.assign(first.begin(), first.begin() + std::min(static_cast<std::ptrdiff_t>(first.size()),
                                                           static_cast<std::ptrdiff_t>(request_.output_tokens)));
     return sample.size() < 2 ? std::vector<int32_t>() : sample;
@@ -197,10 +227,13 @@ class Calibration {
     const auto on_tokens = [&](int64_t passes) {
       Progress(before + static_cast<double>(passes), "output divergence by layer");
     };
-    HAYPILE_TRY_ASSIGN(const OutputErrors errors, MeasureOutputErrors(session_, request_.rule.format, result_.Scales(),
-                                                                      sample, state_, on_tokens));
+    std::vector<MethodScales> methods;
+    for (const ScaleMethod method : kScaleMethods) methods.push_back({method, ScalesBy(method)});
+    OutputMeasurement wanted{request_.rule.format, request_.rule.method, methods, OutputLayers(), sample};
+    HAYPILE_TRY_ASSIGN(const OutputErrors errors, MeasureOutputErrors(session_, wanted, state_, on_tokens));
     result_.output = errors.whole;
-    for (size_t layer = 0; layer < result_.layers.size(); ++layer) {
+    result_.output->held_out = HasHeldOut();
+    for (size_t layer = 0; layer < errors.k_mean_kl.size(); ++layer) {
       result_.layers[layer].k.mean_kl = errors.k_mean_kl[layer];
       result_.layers[layer].v.mean_kl = errors.v_mean_kl[layer];
     }
@@ -229,7 +262,8 @@ std::string StateKey(const CalibrateRequest& request, const CalibrateContext& co
   }
   return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", context.tool_version, context.model_path, size, time,
                      tokens.FinishHex(), InfoOf(request.rule.format).name, static_cast<int>(request.rule.method),
-                     request.rule.percentile, static_cast<int>(request.strategy), request.output_tokens);
+                     request.rule.percentile, static_cast<int>(request.strategy), request.output_tokens) +
+         (request.output_whole_only ? "|whole" : "");
 }
 
 double Median(std::vector<double> values) {

@@ -20,8 +20,10 @@ struct CalibrateRequest {
   CalibrationTextRequest text;
   ScaleRule rule;
   ScaleStrategy strategy = ScaleStrategy::kTensor;
-  // Tokens over which each layer's K and V alone are run quantized, and the output's KL divergence measured; 0: not.
+  // Tokens over which the output's KL divergence is measured with the whole cache quantized by every method, and,
+  // unless output_whole_only, with each layer's K and V alone; 0: not.
   int64_t output_tokens = 0;
+  bool output_whole_only = false;
 };
 
 // Where a calibration runs and what it tells while running.
@@ -50,11 +52,21 @@ struct LayerCalibration {
   SideCalibration k, v;
 };
 
+// The whole cache with one method's scales, against bf16.
+struct MethodCheck {
+  ScaleMethod method = ScaleMethod::kAmax;
+  double mean_kl = 0;
+  double less_at_one = 0;  // mean_kl minus that at 1.0, over the same tokens: below 0 is better than 1.0
+  double less_stderr = 0;  // of that mean difference
+};
+
 // The whole cache quantized, against bf16, over request.output_tokens.
 struct OutputCheck {
   int64_t tokens = 0;
+  bool held_out = false;  // on text that the scales were not made from
   double mean_kl_at_one = 0, mean_kl_calibrated = 0;
   double mean_kl_noise = 0;  // of the bf16 cache against itself in other chunks
+  std::vector<MethodCheck> methods;
 };
 
 struct CalibrateResult {

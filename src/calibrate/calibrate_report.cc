@@ -41,7 +41,7 @@ TextTable LayerTable(const CalibrateResult& result) {
   for (const char* title : {"K amax", "K scale", "K error", "K at 1.0", "V amax", "V scale", "V error", "V at 1.0"}) {
     columns.push_back({title, Align::kRight});
   }
-  const bool output = result.output.has_value();
+  const bool output = result.output && !result.request.output_whole_only;
   if (output) {
     columns.push_back({"KL of K alone", Align::kRight});
     columns.push_back({"KL of V alone", Align::kRight});
@@ -65,6 +65,15 @@ TextTable LayerTable(const CalibrateResult& result) {
     }
     cells.emplace_back(Bar(BarValue(layer), largest));
     table.AddRow(std::move(cells));
+  }
+  return table;
+}
+
+TextTable MethodTable(const OutputCheck& output) {
+  TextTable table({{"--method"}, {"mean KL", Align::kRight}, {"less at 1.0", Align::kRight}, {"+-", Align::kRight}});
+  for (const MethodCheck& check : output.methods) {
+    table.AddRow({NameOf(check.method), KlText(check.mean_kl), SignificantText(check.less_at_one, 2),
+                  SignificantText(check.less_stderr, 2)});
   }
   return table;
 }
@@ -110,6 +119,8 @@ const char* NameOf(ScaleMethod method) {
       return "percentile";
     case ScaleMethod::kMse:
       return "mse";
+    case ScaleMethod::kPow2:
+      return "pow2";
     case ScaleMethod::kAmax:
       break;
   }
@@ -135,9 +146,11 @@ std::string CalibrateText(const CalibrateResult& result, int width, bool colour)
   text += SkipText(result);
   if (result.output) {
     const OutputCheck& output = *result.output;
-    text += fmt::format("Whole cache, {} tokens, mean KL from bf16: {} with these scales, {} at 1.0 (noise {})\n",
-                        output.tokens, KlText(output.mean_kl_calibrated), KlText(output.mean_kl_at_one),
-                        KlText(output.mean_kl_noise));
+    text += fmt::format("Whole cache, {} tokens{}, mean KL from bf16: {} with these scales, {} at 1.0 (noise {})\n",
+                        output.tokens, output.held_out ? " that were not calibrated on" : "",
+                        KlText(output.mean_kl_calibrated), KlText(output.mean_kl_at_one), KlText(output.mean_kl_noise));
+    text += "\n" + MethodTable(output).Render(width, colour);
+    text += "\nless at 1.0: mean over the same tokens, +- its standard error; below 0 is better than 1.0\n";
   }
   return text;
 }
@@ -184,7 +197,15 @@ std::string CalibrateJsonText(const CalibrateResult& result) {
     json["output"] = {{"tokens", result.output->tokens},
                       {"mean_kl_calibrated", result.output->mean_kl_calibrated},
                       {"mean_kl_at_one", result.output->mean_kl_at_one},
-                      {"mean_kl_noise", result.output->mean_kl_noise}};
+                      {"mean_kl_noise", result.output->mean_kl_noise},
+                      {"held_out", result.output->held_out},
+                      {"methods", Json::array()}};
+    for (const MethodCheck& check : result.output->methods) {
+      json["output"]["methods"].push_back({{"method", NameOf(check.method)},
+                                           {"mean_kl", check.mean_kl},
+                                           {"less_at_one", check.less_at_one},
+                                           {"less_stderr", check.less_stderr}});
+    }
   }
   return DumpJson(json) + "\n";
 }

@@ -114,7 +114,10 @@ void Limit(int64_t limit, CalibrationText* text) {
     const auto size = static_cast<int64_t>(segment.tokens.size());
     const int64_t room = limit > 0 ? std::min(size, limit - text->tokens) : size;
     text->tokens_left_out += size - room;
-    if (room <= 0) continue;
+    if (room <= 0) {
+      if (segment.tokens.size() > text->held_out.size()) text->held_out = std::move(segment.tokens);
+      continue;
+    }
     segment.tokens.resize(static_cast<size_t>(room));
     text->tokens += room;
     kept.push_back(std::move(segment));

@@ -31,6 +31,9 @@ struct CalibrationText {
   std::vector<CalibrationSegment> segments;
   int64_t tokens = 0;           // of all segments
   int64_t tokens_left_out = 0;  // by the limits
+  // The longest piece that the limit on tokens left out whole, for measuring on what was not calibrated on; may be
+  // empty.
+  std::vector<int32_t> held_out;
 };
 
 // Texts are cut into pieces of segment_tokens; the built-in texts give pieces in turn. A chat is one piece, cut off at

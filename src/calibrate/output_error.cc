@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
+#include <cmath>
 
+#include "base/check.h"
 #include "base/json.h"
 #include "compare/teacher_forced.h"
 
@@ -13,42 +14,82 @@ namespace {
 
 // Layers that one run measures side by side: each adds two caches to the baseline's and the noise lane's.
 constexpr int kLayersAtOnce = 8;
+// Lanes of the run over the whole cache beside the methods': baseline, 1.0 and noise.
+constexpr int kWholeLanes = 3;
+
+// Divergence of one lane from the baseline, and how much it differs from the first candidate's, token by token.
+struct LaneKl {
+  double mean = 0, less_first = 0, less_stderr = 0;
+};
+
+LaneKl KlOf(const std::vector<RowDivergence>& lane, const std::vector<RowDivergence>& first) {
+  const auto count = static_cast<double>(lane.size());
+  LaneKl out;
+  double squares = 0;
+  for (size_t i = 0; i < lane.size(); ++i) {
+    const double less = lane[i].kl - first[i].kl;
+    out.mean += lane[i].kl / count;
+    out.less_first += less / count;
+    squares += less * less / count;
+  }
+  out.less_stderr = std::sqrt(std::max(0.0, squares - out.less_first * out.less_first) / count);
+  return out;
+}
 
 class OutputMeter {
  public:
-  OutputMeter(const Session& session, KvFormat format, const KvScales& scales, std::span<const int32_t> tokens,
-              StateStore& state, const std::function<void(int64_t)>& on_tokens)
-      : session_(session), format_(format), scales_(scales), tokens_(tokens), state_(state), on_tokens_(on_tokens) {}
+  OutputMeter(const Session& session, const OutputMeasurement& wanted, StateStore& state,
+              const std::function<void(int64_t)>& on_tokens)
+      : session_(session), wanted_(wanted), state_(state), on_tokens_(on_tokens) {}
 
   Result<OutputErrors> Run() {
     OutputErrors errors;
-    const int layers = session_.spec().layer_count;
     HAYPILE_TRY_ASSIGN(const Lane baseline, MakeLane({}));
-    HAYPILE_TRY_ASSIGN(Lane at_one, MakeLane({format_, format_}));
-    Lane calibrated = at_one;
-    calibrated.scales = scales_;
-    HAYPILE_TRY_ASSIGN(const std::vector<double> whole, MeanKls("output:whole", {baseline, at_one, calibrated}));
-    errors.whole = {static_cast<int64_t>(tokens_.size()), whole[0], whole[1], whole[2]};
-    for (int first = 0; first < layers; first += kLayersAtOnce) {
-      const int end = std::min(first + kLayersAtOnce, layers);
-      std::vector<Lane> lanes{baseline};
-      for (int layer = first; layer < end; ++layer) {
-        for (const auto side : {&KvDtype::k, &KvDtype::v}) {
-          Lane& lane = lanes.emplace_back(baseline);
-          lane.geometry.layers[static_cast<size_t>(layer)].dtype.*side = format_;
-          lane.scales = scales_;
-        }
-      }
-      HAYPILE_TRY_ASSIGN(const std::vector<double> kls, MeanKls(fmt::format("output:{}", first), lanes));
-      for (int i = 0; i < end - first; ++i) {
-        errors.k_mean_kl.push_back(kls[static_cast<size_t>(2 * i)]);
-        errors.v_mean_kl.push_back(kls[static_cast<size_t>(2 * i + 1)]);
-      }
-    }
+    HAYPILE_TRY_ASSIGN(errors.whole, MeasureWhole(baseline));
+    HAYPILE_TRY(MeasureLayers(baseline, &errors));
     return errors;
   }
 
  private:
+  Result<OutputCheck> MeasureWhole(const Lane& baseline) {
+    HAYPILE_TRY_ASSIGN(const Lane at_one, MakeLane({wanted_.format, wanted_.format}));
+    std::vector<Lane> lanes{baseline, at_one};
+    for (const MethodScales& method : wanted_.methods) lanes.emplace_back(at_one).scales = method.scales;
+    HAYPILE_TRY_ASSIGN(const std::vector<LaneKl> kls, Measure("output:whole", lanes));
+    OutputCheck whole;
+    whole.tokens = static_cast<int64_t>(wanted_.tokens.size());
+    whole.mean_kl_at_one = kls.front().mean;
+    whole.mean_kl_noise = kls.back().mean;
+    for (size_t i = 0; i < wanted_.methods.size(); ++i) {
+      const LaneKl& kl = kls[i + 1];
+      whole.methods.push_back({wanted_.methods[i].method, kl.mean, kl.less_first, kl.less_stderr});
+      if (wanted_.methods[i].method == wanted_.chosen) whole.mean_kl_calibrated = kl.mean;
+    }
+    return whole;
+  }
+
+  Status MeasureLayers(const Lane& baseline, OutputErrors* errors) {
+    const auto chosen = std::ranges::find(wanted_.methods, wanted_.chosen, &MethodScales::method);
+    HAYPILE_CHECK(chosen != wanted_.methods.end());
+    for (int first = 0; first < wanted_.layers; first += kLayersAtOnce) {
+      const int end = std::min(first + kLayersAtOnce, wanted_.layers);
+      std::vector<Lane> lanes{baseline};
+      for (int layer = first; layer < end; ++layer) {
+        for (const auto side : {&KvDtype::k, &KvDtype::v}) {
+          Lane& lane = lanes.emplace_back(baseline);
+          lane.geometry.layers[static_cast<size_t>(layer)].dtype.*side = wanted_.format;
+          lane.scales = chosen->scales;
+        }
+      }
+      HAYPILE_TRY_ASSIGN(const std::vector<LaneKl> kls, Measure(fmt::format("output:{}", first), lanes));
+      for (int i = 0; i < end - first; ++i) {
+        errors->k_mean_kl.push_back(kls[static_cast<size_t>(2 * i)].mean);
+        errors->v_mean_kl.push_back(kls[static_cast<size_t>(2 * i + 1)].mean);
+      }
+    }
+    return {};
+  }
+
   Result<Lane> MakeLane(KvDtype dtype) const {
     Lane lane;
     lane.dtype = dtype;
@@ -57,32 +98,39 @@ class OutputMeter {
   }
 
   // One for each lane after the first, then the noise lane's.
-  Result<std::vector<double>> MeanKls(const std::string& step, const std::vector<Lane>& lanes) {
-    std::vector<double> means;
-    if (const Json* stored = state_.Find(step); stored != nullptr && stored->is_array()) {
-      for (const Json& value : *stored) {
-        if (value.is_number()) means.push_back(value.get<double>());
-      }
-    }
-    if (means.size() != lanes.size()) {
-      means.clear();
-      HAYPILE_TRY_ASSIGN(const auto rows, RunTeacherForced(session_, lanes, tokens_,
+  Result<std::vector<LaneKl>> Measure(const std::string& step, const std::vector<Lane>& lanes) {
+    std::vector<LaneKl> kls = Stored(step);
+    if (kls.size() != lanes.size()) {
+      kls.clear();
+      HAYPILE_TRY_ASSIGN(const auto rows, RunTeacherForced(session_, lanes, wanted_.tokens,
                                                            [&](int64_t passes) { on_tokens_(done_ + passes); }));
+      Json stored = Json::array();
       for (const std::vector<RowDivergence>& lane : rows) {
-        double sum = 0;
-        for (const RowDivergence& row : lane) sum += row.kl;
-        means.push_back(sum / static_cast<double>(lane.size()));
+        kls.push_back(KlOf(lane, rows[0]));
+        stored.push_back({kls.back().mean, kls.back().less_first, kls.back().less_stderr});
       }
-      HAYPILE_TRY(state_.Put(step, Json(means)));
+      HAYPILE_TRY(state_.Put(step, stored));
     }
-    done_ += static_cast<int64_t>((lanes.size() + 1) * tokens_.size());
-    return means;
+    done_ += static_cast<int64_t>((lanes.size() + 1) * wanted_.tokens.size());
+    return kls;
+  }
+
+  std::vector<LaneKl> Stored(const std::string& step) const {
+    std::vector<LaneKl> kls;
+    const Json* stored = state_.Find(step);
+    if (stored == nullptr || !stored->is_array()) return kls;
+    for (const Json& row : *stored) {
+      if (!row.is_array() || row.size() != 3) return {};
+      for (const Json& value : row) {
+        if (!value.is_number()) return {};
+      }
+      kls.push_back({row[0].get<double>(), row[1].get<double>(), row[2].get<double>()});
+    }
+    return kls;
   }
 
   const Session& session_;
-  const KvFormat format_;
-  const KvScales& scales_;
-  const std::span<const int32_t> tokens_;
+  const OutputMeasurement& wanted_;
   StateStore& state_;
   const std::function<void(int64_t)>& on_tokens_;
   int64_t done_ = 0;
@@ -93,13 +141,13 @@ class OutputMeter {
 int64_t OutputErrorPasses(int layers, size_t tokens) {
   if (tokens < 2) return 0;
   const int groups = (layers + kLayersAtOnce - 1) / kLayersAtOnce;
-  return static_cast<int64_t>(tokens) * (4 + 2 * layers + 2 * groups);
+  return static_cast<int64_t>(tokens) *
+         (kWholeLanes + static_cast<int64_t>(std::size(kScaleMethods)) + 2 * layers + 2 * groups);
 }
 
-Result<OutputErrors> MeasureOutputErrors(const Session& session, KvFormat format, const KvScales& scales,
-                                         std::span<const int32_t> tokens, StateStore& state,
+Result<OutputErrors> MeasureOutputErrors(const Session& session, const OutputMeasurement& wanted, StateStore& state,
                                          const std::function<void(int64_t)>& on_tokens) {
-  return OutputMeter(session, format, scales, tokens, state, on_tokens).Run();
+  return OutputMeter(session, wanted, state, on_tokens).Run();
 }
 
 }  // namespace haypile

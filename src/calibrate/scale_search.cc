@@ -109,6 +109,11 @@ float LeastErrorScale(KvFormat format, const RangeStatistics& range, int head_di
   return best;
 }
 
+float PowerOfTwoAtLeast(float value) {
+  int exponent = 0;
+  return std::frexp(value, &exponent) == 0.5f ? value : std::ldexp(1.0f, exponent);
+}
+
 }  // namespace
 
 float ScaleFor(const ScaleRule& rule, const RangeStatistics& range, int head_dim) {
@@ -125,6 +130,8 @@ float ScaleFor(const ScaleRule& rule, const RangeStatistics& range, int head_dim
       break;
     case ScaleMethod::kMse:
       return LeastErrorScale(rule.format, range, head_dim);
+    case ScaleMethod::kPow2:
+      return PowerOfTwoAtLeast(GlobalScaleForAmax(rule.format, histogram.amax()));
   }
   return GlobalScaleForAmax(rule.format, histogram.amax());
 }

@@ -12,7 +12,11 @@ namespace haypile {
 //   amax        amax / GlobalScaleDivisor: nothing is cut off
 //   percentile  the same of a percentile of the magnitudes: what lies above is cut off
 //   mse         the scale of least squared error among amax's own times 2^(j/16), j from -64 to 16
-enum class ScaleMethod { kAmax, kPercentile, kMse };
+//   pow2        amax's own rounded up to a power of two: it moves the exponent and leaves fractions as they are, so
+//               that no FP8 value in range at 1.0 is stored worse than there (a scale below 1 only refines subnormals)
+enum class ScaleMethod { kAmax, kPercentile, kMse, kPow2 };
+inline constexpr ScaleMethod kScaleMethods[] = {ScaleMethod::kAmax, ScaleMethod::kPercentile, ScaleMethod::kMse,
+                                                ScaleMethod::kPow2};
 
 struct ScaleRule {
   KvFormat format = KvFormat::kFp8E4m3;  // one that has a global scale

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "checkpoint/checkpoint_kv_scales.h"
 #include "checkpoint/gguf.h"
 #include "spec/model_spec.h"
 
@@ -34,8 +35,11 @@ class Checkpoint {
   virtual Status ReadBf16(const std::string& name, std::span<uint16_t> out) const = 0;
   virtual Status ReadF32(const std::string& name, std::span<float> out) const = 0;
 
-  // KV scales among the tensors (k_scale, v_scale, kv_scale), which nothing here reads.
-  virtual int ignored_kv_scales() const { return 0; }
+  // KV scales among the tensors; a GGUF file has none.
+  virtual const CheckpointKvScales& kv_scales() const {
+    static const CheckpointKvScales kNone;
+    return kNone;
+  }
 
   // The tokenizer's source: the GGUF file itself, or null and the folder that holds tokenizer.json.
   virtual std::shared_ptr<const GgufFile> gguf() const = 0;

@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "checkpoint/config_fields.h"
+#include "checkpoint/config_quantization.h"
 #include "checkpoint/config_rope.h"
 #include "checkpoint/spec_checks.h"
 #include "checkpoint/weight_type.h"
@@ -49,8 +50,6 @@ constexpr Feature kUnsupportedFeatures[] = {
     {"q_lora_rank", "multi-head latent attention"},
     {"attn_logit_softcapping", "a soft cap on attention logits"},
     {"final_logit_softcapping", "a soft cap on output logits"},
-    {"quantization_config", "quantized weights in safetensors"},
-    {"compression_config", "quantized weights in safetensors"},
     {"attention_bias", "biases in attention"},
     {"mlp_bias", "biases in the feed-forward layers"},
     {"use_bidirectional_attention", "attention that is not causal"},
@@ -72,6 +71,8 @@ Status RefuseUnknownFeatures(const ConfigFields& fields) {
     return fields.Unsupported("the model uses " + std::string(feature.what) + " (field " +
                               fields.Quoted(feature.field) + "), which is not supported");
   }
+  const auto quantization = KvQuantizationFromConfig(fields);
+  if (!quantization.ok()) return quantization.error();
   HAYPILE_TRY_ASSIGN(const double partial, fields.Number("partial_rotary_factor", 1.0));
   if (partial != 1.0) {
     return fields.Unsupported("RoPE over a part of the head (field " + fields.Quoted("partial_rotary_factor") +

@@ -1,11 +1,14 @@
-#include <algorithm>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
 
 #include "base/file.h"
+#include "checkpoint/checkpoint_kv_scales.h"
+#include "checkpoint/config_quantization.h"
 #include "checkpoint/config_spec.h"
+#include "checkpoint/kv_scale_name.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/tensor_checkpoint.h"
 
@@ -37,14 +40,24 @@ Result<Layout> FindLayout(const SafetensorsFolder& tensors, const std::string& f
   return Error(ErrorCode::kMalformed, "'" + folder + "': tensor 'model.embed_tokens.weight' is absent");
 }
 
-bool IsKvScale(std::string_view name) {
-  return name.ends_with(".k_scale") || name.ends_with(".v_scale") || name.ends_with(".kv_scale");
+// What calibrators leave beside weights; a bias of a K or V projection is a weight.
+bool IsOfCalibration(std::string_view name) {
+  const auto parsed = ParseKvScaleName(name);
+  return parsed && (parsed->kind != KvScaleKind::kBias || parsed->family == KvScaleFamily::kBmmQuantizer);
+}
+
+// hf_quant_config.json, empty when there is none.
+Result<std::string> ReadModelOptFile(const std::string& folder) {
+  const std::string path = folder + "/hf_quant_config.json";
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return std::string();
+  return ReadFile(path, kLargestConfigBytes);
 }
 
 // Derived tables and scales that quantizers add, a tied output's second copy, and what belongs to an image model.
 bool MayBeIgnored(const std::string& name, const Layout& layout) {
   const std::string_view view(name);
-  if (view.ends_with(".rotary_emb.inv_freq") || view.ends_with(".q_scale") || IsKvScale(view)) return true;
+  if (view.ends_with(".rotary_emb.inv_freq") || IsOfCalibration(view)) return true;
   if (name == StoredName(layout, "lm_head.weight")) return true;
   return !view.starts_with(StoredName(layout, "layers.")) && layout.decoder != "model.";
 }
@@ -67,6 +80,8 @@ Result<std::unique_ptr<Checkpoint>> OpenFolderCheckpoint(const std::string& fold
   const std::string config_path = folder + "/config.json";
   HAYPILE_TRY_ASSIGN(const std::string config, ReadFile(config_path, kLargestConfigBytes));
   HAYPILE_TRY_ASSIGN(const ModelSpec spec, ModelSpecFromConfig(config_path, config));
+  HAYPILE_TRY_ASSIGN(const std::string model_opt, ReadModelOptFile(folder));
+  HAYPILE_TRY_ASSIGN(const KvQuantization quantization, ReadKvQuantization(folder, config, model_opt));
   HAYPILE_TRY_ASSIGN(SafetensorsFolder opened, SafetensorsFolder::Open(folder));
   const auto tensors = std::make_shared<const SafetensorsFolder>(std::move(opened));
   HAYPILE_TRY_ASSIGN(const Layout layout, FindLayout(*tensors, folder));
@@ -88,9 +103,7 @@ Result<std::unique_ptr<Checkpoint>> OpenFolderCheckpoint(const std::string& fold
   HAYPILE_TRY(CheckNothingElse(*tensors, layout, spec, planned_names));
   checkpoint->set_spec(spec);
   checkpoint->set_folder(folder);
-  const auto scales =
-      std::ranges::count_if(tensors->tensors(), [](const auto& entry) { return IsKvScale(entry.first); });
-  checkpoint->set_ignored_kv_scales(static_cast<int>(scales));
+  checkpoint->set_kv_scales(CollectKvScales(*tensors, quantization, spec));
   checkpoint->Keep(tensors);
   return std::unique_ptr<Checkpoint>(std::move(checkpoint));
 }

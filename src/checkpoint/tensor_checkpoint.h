@@ -29,7 +29,7 @@ class TensorCheckpoint final : public Checkpoint {
   void set_spec(ModelSpec spec) { spec_ = std::move(spec); }
   void set_gguf(std::shared_ptr<const GgufFile> gguf) { gguf_ = std::move(gguf); }
   void set_folder(std::string folder) { folder_ = std::move(folder); }
-  void set_ignored_kv_scales(int count) { ignored_kv_scales_ = count; }
+  void set_kv_scales(CheckpointKvScales scales) { kv_scales_ = std::move(scales); }
   // Whatever the tensors' bytes live in.
   void Keep(std::shared_ptr<const void> owner) { owners_.push_back(std::move(owner)); }
 
@@ -38,7 +38,7 @@ class TensorCheckpoint final : public Checkpoint {
   Result<std::vector<int64_t>> Shape(const std::string& name) const override;
   Status ReadBf16(const std::string& name, std::span<uint16_t> out) const override;
   Status ReadF32(const std::string& name, std::span<float> out) const override;
-  int ignored_kv_scales() const override { return ignored_kv_scales_; }
+  const CheckpointKvScales& kv_scales() const override { return kv_scales_; }
   std::shared_ptr<const GgufFile> gguf() const override { return gguf_; }
   std::string folder() const override { return folder_; }
 
@@ -49,7 +49,7 @@ class TensorCheckpoint final : public Checkpoint {
   std::unordered_map<std::string, TensorSource> sources_;
   std::shared_ptr<const GgufFile> gguf_;
   std::string folder_;
-  int ignored_kv_scales_ = 0;
+  CheckpointKvScales kv_scales_;
   std::vector<std::shared_ptr<const void>> owners_;
 };
 

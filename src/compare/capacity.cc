@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kvcache/kv_scales_file.h"
+#include "compare/scales_in_use.h"
 
 namespace haypile {
 namespace {
 
 // Scales of one side in words.
-std::string ScaleWords(KvFormat format, const std::vector<std::vector<float>>& scales) {
+std::string ScaleWords(KvFormat format, const std::vector<std::vector<float>>& scales, ScaleSource source) {
   const KvFormatInfo& info = InfoOf(format);
   std::string words(info.summary);
   if (!info.has_global_scale) return words;
@@ -23,8 +23,8 @@ std::string ScaleWords(KvFormat format, const std::vector<std::vector<float>>& s
       high = std::max(high, scale);
     }
   }
-  return low == high ? fmt::format("{}: {:g} (file)", words, low)
-                     : fmt::format("{}: {:g} to {:g} (file)", words, low, high);
+  return low == high ? fmt::format("{}: {:g} ({})", words, low, NameOf(source))
+                     : fmt::format("{}: {:g} to {:g} ({})", words, low, high, NameOf(source));
 }
 
 int64_t PairBytes(KvDtype dtype, int head_dim) { return RowBytes(dtype.k, head_dim) + RowBytes(dtype.v, head_dim); }
@@ -51,18 +51,17 @@ std::string GapReason(const Lane& baseline, const Lane& lane, const KvPoolPlan& 
 
 }  // namespace
 
-Result<std::vector<Lane>> MakeLanes(const ModelSpec& spec, const CompareRequest& request) {
+Result<std::vector<Lane>> MakeLanes(const ModelSpec& spec, const CompareRequest& request,
+                                    const CheckpointKvScales& own) {
   HAYPILE_TRY_ASSIGN(const std::vector<bool> skipped, ParseSkipLayers(request.skip_layers, spec));
-  KvScales scales;
-  if (!request.scales_path.empty()) {
-    HAYPILE_TRY_ASSIGN(scales, ReadKvScales(request.scales_path, spec.layer_count, spec.kv_heads));
-  }
   std::vector<Lane> lanes;
   for (const KvDtype dtype : request.dtypes) {
     Lane lane;
     lane.dtype = dtype;
     HAYPILE_TRY_ASSIGN(lane.geometry, MakeKvGeometry(spec, dtype, skipped));
-    lane.scales = scales;
+    HAYPILE_TRY_ASSIGN(ScalesInUse in_use, FindScalesInUse(spec, own, request.scales_path, dtype));
+    lane.scales = std::move(in_use.scales);
+    lane.scale_source = in_use.source;
     lane.page_tokens = request.page_tokens;
     lanes.push_back(std::move(lane));
   }
@@ -81,8 +80,8 @@ Result<std::vector<CompareRun>> PlanCapacity(const ModelSpec& spec, const Compar
     plans.push_back(*plan);
     CompareRun run;
     run.kv_cache_dtype = lane.dtype.Name();
-    run.k_scale = ScaleWords(lane.dtype.k, lane.scales.k);
-    run.v_scale = ScaleWords(lane.dtype.v, lane.scales.v);
+    run.k_scale = ScaleWords(lane.dtype.k, lane.scales.k, lane.scale_source);
+    run.v_scale = ScaleWords(lane.dtype.v, lane.scales.v, lane.scale_source);
     run.bytes_per_token = lane.geometry.BytesPerToken();
     run.pool_tokens = plan->pool_tokens;
     run.requests_at_max_len = plan->requests_at_max_len;

@@ -9,8 +9,9 @@
 
 namespace haypile {
 
-// The lanes of a request for a model: geometry and scales of every dtype, all checked.
-Result<std::vector<Lane>> MakeLanes(const ModelSpec& spec, const CompareRequest& request);
+// The lanes of a request for a model: geometry and scales of every dtype, all checked. `own` are the model's scales.
+Result<std::vector<Lane>> MakeLanes(const ModelSpec& spec, const CompareRequest& request,
+                                    const CheckpointKvScales& own = {});
 
 // What each lane buys in the byte budget, first lane the baseline: bytes per token, pool tokens, requests of full
 // length, the ratios and the reason for a gap between them. kOutOfBudget when a lane's pool does not hold one request.

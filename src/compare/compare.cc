@@ -466,7 +466,7 @@ Status CheckCompareRequest(const std::string& model_path, CompareRequest& reques
   HAYPILE_TRY_ASSIGN(const std::unique_ptr<Checkpoint> checkpoint, Checkpoint::Open(model_path));
   const ModelSpec& spec = checkpoint->spec();
   HAYPILE_TRY(ResolveMaxModelLen(spec, request));
-  HAYPILE_TRY_ASSIGN(const std::vector<Lane> lanes, MakeLanes(spec, request));
+  HAYPILE_TRY_ASSIGN(const std::vector<Lane> lanes, MakeLanes(spec, request, checkpoint->kv_scales()));
   auto runs = PlanCapacity(spec, request, lanes);
   if (!runs.ok()) return std::move(runs).error();
   return {};
@@ -475,7 +475,8 @@ Status CheckCompareRequest(const std::string& model_path, CompareRequest& reques
 Result<CompareResult> RunCompare(CompareRequest request, const CompareContext& context) {
   HAYPILE_TRY_ASSIGN(Session session, Session::Load(context.model_path, context.threads));
   HAYPILE_TRY(ResolveMaxModelLen(session.spec(), request));
-  HAYPILE_TRY_ASSIGN(std::vector<Lane> lanes, MakeLanes(session.spec(), request));
+  HAYPILE_TRY_ASSIGN(const std::unique_ptr<Checkpoint> checkpoint, Checkpoint::Open(context.model_path));
+  HAYPILE_TRY_ASSIGN(std::vector<Lane> lanes, MakeLanes(session.spec(), request, checkpoint->kv_scales()));
   StateStore state(context.state_path, StateKey(request, context, session.pool->size()));
   return Comparison(std::move(request), context, std::move(session), std::move(lanes), std::move(state)).Run();
 }

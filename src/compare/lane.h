@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "compare/scales_in_use.h"
 #include "engine/session.h"
 #include "kvcache/kv_cache.h"
 #include "spec/kv_geometry.h"
@@ -15,6 +16,7 @@ struct Lane {
   KvDtype dtype;
   KvGeometry geometry;
   KvScales scales;
+  ScaleSource scale_source = ScaleSource::kDefault;
   int page_tokens = 16;
 
   // A cache of `pool_tokens` tokens for `sequences` sequences of up to `max_len`.
