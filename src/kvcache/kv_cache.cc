@@ -53,6 +53,7 @@ Result<std::unique_ptr<KvCache>> KvCache::Create(KvCacheConfig config) {
   cache->plan_ = plan;
   const auto& layers = cache->config_.geometry.layers;
   State& state = *cache->state_;
+  cache->layer_holds_special_codes_ = std::make_unique<std::atomic<bool>[]>(layers.size());
   for (size_t i = 0; i < layers.size(); ++i) {
     const int kind = State::KindOf(layers[i]);
     const int64_t pages = kind == State::kFull ? plan.full_pages : plan.sliding_pages;
@@ -177,6 +178,7 @@ PagedKvView KvCache::LayerView(int layer) const {
   const KvScales& scales = config_.scales;
   if (!scales.k.empty() && InfoOf(view.k_format).has_global_scale) view.k_global_scale = scales.k[layer].data();
   if (!scales.v.empty() && InfoOf(view.v_format).has_global_scale) view.v_global_scale = scales.v[layer].data();
+  view.holds_special_codes = &layer_holds_special_codes_[layer];
   return view;
 }
 

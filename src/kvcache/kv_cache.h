@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -61,6 +62,7 @@ class KvCache {
   KvCacheConfig config_;
   KvPoolPlan plan_;
   std::vector<AlignedBuffer> layer_pages_;
+  std::unique_ptr<std::atomic<bool>[]> layer_holds_special_codes_;
   std::unique_ptr<State> state_;
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -23,6 +24,7 @@ struct AttentionCase {
   std::vector<int> queries;  // query tokens, one entry a sequence
   float k_scale = 1.0f, v_scale = 1.0f;
   float score_std = 1.0f;
+  bool nan_key = false;  // one element of a key of the first sequence is NaN
 };
 
 class AttentionProblem {
@@ -44,7 +46,11 @@ class AttentionProblem {
     return args;
   }
   size_t OutputSize() const { return queries_.size(); }
-  uint8_t* pages() { return memory_.data(); }
+  // For writing codes by hand: kernels then know nothing of what the pages hold.
+  uint8_t* pages() {
+    view_.holds_special_codes = nullptr;
+    return memory_.data();
+  }
 
   // The largest magnitude of decoded V: outputs are averages of V, so errors are measured against it.
   double ValueScale() const { return value_scale_; }
@@ -77,6 +83,7 @@ class AttentionProblem {
     view_.page_bytes = view_.layout.tile_bytes * (shape_.page_tokens / kTileTokens);
     memory_ = AlignedBuffer::Allocate(static_cast<size_t>(view_.page_bytes) * order.size()).value();
     view_.pages = memory_.data();
+    view_.holds_special_codes = &holds_special_codes_;
     k_scales_.assign(shape_.kv_heads, shape_.k_scale);
     v_scales_.assign(shape_.kv_heads, shape_.v_scale);
     if (InfoOf(shape_.k_format).has_global_scale) view_.k_global_scale = k_scales_.data();
@@ -103,6 +110,7 @@ class AttentionProblem {
       std::vector<float> k(total * width), v(total * width);
       for (float& x : k) x = normal(random_);
       for (float& x : v) x = normal(random_);
+      if (shape_.nan_key && s == 0) k[3 * width + 17] = std::numeric_limits<float>::quiet_NaN();
       const KvWriteSequence write{tables_[s].data(), 0, total, 0};
       WriteKv(view_, {&write, 1}, k.data(), v.data(), pool);
       keys_.push_back(Decoded(shape_.k_format, k, shape_.k_scale));
@@ -156,6 +164,7 @@ class AttentionProblem {
   std::mt19937 random_;
   PagedKvView view_;
   AlignedBuffer memory_;
+  std::atomic<bool> holds_special_codes_ = false;
   std::vector<float> k_scales_, v_scales_, queries_;
   std::vector<std::vector<int32_t>> tables_;
   std::vector<AttentionSequence> sequences_;

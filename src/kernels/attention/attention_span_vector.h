@@ -72,17 +72,6 @@ class SpanKernel {
     std::fill(scores + clamp(std::min(span_.row_end[row], tiles_.end)), scores + count, minus_infinity);
   }
 
-  static float MaxOf(F value) {
-    float max = value[0];
-    for (int i = 1; i < N; ++i) max = std::max(max, value[i]);
-    return max;
-  }
-  static float SumOf(F value) {
-    float sum = 0;
-    for (int i = 0; i < N; ++i) sum += value[i];
-    return sum;
-  }
-
   // Turns a row's scores into weights against the new maximum and rescales what the row has gathered.
   void SoftmaxRow(int row) {
     float* scores = tiles_.ScoreRow(row);
@@ -91,9 +80,9 @@ class SpanKernel {
     F max = Splat<F>(-std::numeric_limits<float>::infinity());
     for (int i = 0; i < count; i += N) {
       const F score = LoadVec<F>(scores + i);
-      max = Select((I)(score > max), score, max);
+      max = score > max ? score : max;
     }
-    const float new_max = std::max(span_.row_max[row], MaxOf(max));
+    const float new_max = std::max(span_.row_max[row], MaxLane<N>(max));
     // Nothing visible yet: weights of zero. NaN scores pass through the sum below.
     const float base = new_max == -std::numeric_limits<float>::infinity() ? 0.0f : new_max;
     F sum = {};
@@ -103,7 +92,7 @@ class SpanKernel {
       sum = sum + weight;
     }
     const F keep = Exp2<N>(Splat<F>(span_.row_max[row] - base));
-    span_.row_sum[row] = span_.row_sum[row] * keep[0] + SumOf(sum);
+    span_.row_sum[row] = span_.row_sum[row] * keep[0] + SumLanes<N>(sum);
     if (new_max != span_.row_max[row]) {
       float* weighted = tiles_.WeightedRow(row);
       for (int d = 0; d < span_.kv->head_dim; d += N) StoreVec(weighted + d, LoadVec<F>(weighted + d) * keep);

@@ -256,6 +256,26 @@ TEST(PagedAttention, SpecialKeysSpoilTheOutput) {
   }
 }
 
+TEST(PagedAttention, NanKeysSpoilTheOutput) {
+  for (const KvFormatInfo& info : AllKvFormats()) {
+    AttentionCase shape;
+    shape.k_format = shape.v_format = info.format;
+    shape.kv_heads = 1;
+    shape.context = {40};
+    shape.queries = {1};
+    shape.nan_key = true;
+    AttentionProblem problem(shape);
+    for (const Level& level : Levels()) {
+      ThreadPool pool(1);
+      std::vector<float> output(problem.OutputSize());
+      AttentionArgs args = problem.Args(output.data());
+      args.span_kernel = level.kernel;
+      PagedAttention(args, pool);
+      for (const float value : output) ASSERT_TRUE(std::isnan(value)) << info.name << " " << level.name;
+    }
+  }
+}
+
 // A weight of 1/1024 times a value of 1 must not vanish, as it does where products are flushed.
 TEST(PagedAttention, SmallWeightsCount) {
   AttentionCase shape;

@@ -26,10 +26,17 @@ constexpr float kBoost = 0x1p60f;
 template <int kShift, uint32_t kMask, int kBias>
 struct DirectFp8 {
   static constexpr float kRest = kBias == 15 ? 0x1p52f : kBias == 8 ? 0x1p59f : 0x1p60f;  // 2^(127 - bias) / kBoost
-  template <int N, int Byte>
-  static inline typename Vec<N>::F Decode(typename Vec<N>::U words) {
-    const typename Vec<N>::I top = (typename Vec<N>::I)(words << (24 - 8 * Byte));
-    return (typename Vec<N>::F)((typename Vec<N>::U)(top >> kShift) & kMask);
+  // Byte b of every word to out[b]. Two codes of a word are shifted at once, in halves of 16 bits.
+  template <int N>
+  static inline void Decode(typename Vec<N>::U words, typename Vec<N>::F (&out)[4]) {
+    using F = typename Vec<N>::F;
+    using U = typename Vec<N>::U;
+    using W = typename Vec<N>::W;
+    const U even = (U)((W)((W)words << 8) >> kShift), odd = (U)((W)words >> kShift);
+    out[0] = (F)((even << 16) & kMask);
+    out[1] = (F)((odd << 16) & kMask);
+    out[2] = (F)(even & kMask);
+    out[3] = (F)(odd & kMask);
   }
   // Adds to `seen` what AnySpecial needs to know of `bytes` codes, a multiple of 256. A loop of its own: registers are
   // what the products have least of.
@@ -89,10 +96,10 @@ inline __attribute__((always_inline)) void AddFp8Block(const uint8_t* block, int
   HAYPILE_UNROLL
   for (int p = 0; p < P; ++p) {
     const auto words = LoadVec<typename Vec<N>::U>(block + (first + p) * 4 * N);
-    add(p, 0, Direct::template Decode<N, 0>(words));
-    add(p, 1, Direct::template Decode<N, 1>(words));
-    add(p, 2, Direct::template Decode<N, 2>(words));
-    add(p, 3, Direct::template Decode<N, 3>(words));
+    F codes[4];
+    Direct::template Decode<N>(words, codes);
+    HAYPILE_UNROLL
+    for (int byte = 0; byte < 4; ++byte) add(p, byte, codes[byte]);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "formats/kv_format.h"
@@ -36,6 +37,13 @@ struct PagedKvView {
   TileLayout layout;
   const float* k_global_scale = nullptr;  // kv_heads entries, decode multipliers; null means 1.0
   const float* v_global_scale = nullptr;
+  // Whether a page may hold an 8-bit float code that is NaN or infinite: writers set it, kernels need not look at every
+  // code while it is false. Null: not known.
+  std::atomic<bool>* holds_special_codes = nullptr;
+
+  bool MayHoldSpecialCodes() const {
+    return holds_special_codes == nullptr || holds_special_codes->load(std::memory_order_relaxed);
+  }
 };
 
 }  // namespace haypile

@@ -191,11 +191,10 @@ class SpanKeys {
     if (t_.InFirstBlock()) {  // the queries stay the same over a span
       for (int r = 0; r < R; ++r) WritePatterns<N>(t_.QueryRow(r), t_.head_dim, patterns + 2 * r * N, kQuadFloats);
     }
-    B seen = {};
+    if (AnySpecial<Direct>()) return ScoreFloats<Decoder, R>(0);
     for (int tile = 0; tile < t_.tiles; ++tile) {
       t_.PrefetchTile(tile + SpanTiles<N, kFastDenormals>::kPrefetchTiles);
       const uint8_t* data = t_.KeyPart(tile).data;
-      seen = Direct::Note(seen, data, int64_t{t_.head_dim} * kTileTokens);
       for (int first = 0; first < kParts; first += P) {
         F sums[R][P][2] = {};
         const float* pattern = patterns;
@@ -206,13 +205,23 @@ class SpanKeys {
         for (int r = 0; r < R; ++r) {
           HAYPILE_UNROLL
           for (int p = 0; p < P; ++p) {
-            StoreVec(t_.ScoreRow(r) + tile * kTileTokens + (first + p) * N, JoinPairs(sums[r][p][0], sums[r][p][1]));
+            StoreVec(t_.ScoreRow(r) + tile * kTileTokens + (first + p) * N,
+                     JoinPairs(sums[r][p][0], sums[r][p][1]) * Splat<F>(Direct::kRest));
           }
         }
       }
     }
-    if (Direct::AnySpecial(seen)) return ScoreFloats<Decoder, R>(0);
-    t_.MultiplyScores(R, Direct::kRest);
+  }
+
+  // Whether the block's keys hold a code that Direct must not decode.
+  template <typename Direct>
+  bool AnySpecial() const {
+    if (!t_.kv.MayHoldSpecialCodes()) return false;
+    B seen = {};
+    for (int tile = 0; tile < t_.tiles; ++tile) {
+      seen = Direct::Note(seen, t_.KeyPart(tile).data, int64_t{t_.head_dim} * kTileTokens);
+    }
+    return Direct::AnySpecial(seen);
   }
 
   // ---- small integers ----

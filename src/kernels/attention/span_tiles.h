@@ -90,14 +90,6 @@ class SpanTiles {
   }
   int WholeTiles() const { return static_cast<int>((end - begin) / kTileTokens); }
 
-  // A pass of its own over the scores of the block, where a kernel has no register left for a factor.
-  void MultiplyScores(int rows, float factor) const {
-    for (int row = 0; row < rows; ++row) {
-      float* scores = ScoreRow(row);
-      for (int i = 0; i < tiles * kTileTokens; i += N) StoreVec(scores + i, LoadVec<F>(scores + i) * Splat<F>(factor));
-    }
-  }
-
   const AttentionSpan& span;
   const PagedKvView& kv;
   const int head_dim;

@@ -230,17 +230,32 @@ class SpanValues {
     }
   }
 
+  // Adds the products of a whole tile's dim block. Unrolled for few rows only: more sums leave no register over.
+  template <typename Direct, int R, int P>
+  static inline __attribute__((always_inline)) void AddFp8Tile(const uint8_t* data, int first, const float* pattern,
+                                                               F (&sums)[R][P][2]) {
+    constexpr int kQuads = kTileTokens / 4;
+    constexpr int64_t kQuadFloats = int64_t{2} * R * N;
+    if constexpr (R <= 2) {
+      HAYPILE_UNROLL
+      for (int quad = 0; quad < kQuads; ++quad) {
+        AddFp8Block<N, Direct, R, P>(data + quad * kBlockBytes, first, pattern + quad * kQuadFloats, sums);
+      }
+    } else {
+      HAYPILE_NO_UNROLL
+      for (int quad = 0; quad < kQuads; ++quad) {
+        AddFp8Block<N, Direct, R, P>(data + quad * kBlockBytes, first, pattern + quad * kQuadFloats, sums);
+      }
+    }
+  }
+
   template <typename Decoder, typename Direct, int R>
   void WeighFp8() {
     if constexpr (!kFastDenormals) return WeighFloats<Decoder, R>(0);
     constexpr int P = Parts<R>();
     constexpr int64_t kQuadFloats = int64_t{2} * R * N;
     const int whole = t_.WholeTiles();
-    B seen = {};
-    for (int tile = 0; tile < whole; ++tile) {
-      seen = Direct::Note(seen, t_.ValuePart(tile).data, int64_t{t_.head_dim} * kTileTokens);
-    }
-    if (Direct::AnySpecial(seen)) return WeighFloats<Decoder, R>(0);
+    if (AnySpecial<Direct>(whole)) return WeighFloats<Decoder, R>(0);
     float* patterns = t_.span.patterns + kKeyPatternFloats;
     for (int r = 0; r < R; ++r) {
       WritePatterns<N>(t_.ScoreRow(r), whole * kTileTokens, patterns + 2 * r * N, kQuadFloats);
@@ -251,9 +266,8 @@ class SpanValues {
         const float* pattern = patterns;
         for (int tile = 0; tile < whole; ++tile) {
           const uint8_t* data = DimBlock<Decoder>(t_.ValuePart(tile).data, dim_block);
-          for (int quad = 0; quad < kTileTokens / 4; ++quad, pattern += kQuadFloats) {
-            AddFp8Block<N, Direct, R, P>(data + quad * kBlockBytes, first, pattern, sums);
-          }
+          AddFp8Tile<Direct, R, P>(data, first, pattern, sums);
+          pattern += kTileTokens / 4 * kQuadFloats;
         }
         HAYPILE_UNROLL
         for (int r = 0; r < R; ++r) {
@@ -266,6 +280,17 @@ class SpanValues {
       }
     }
     if (whole < t_.tiles) WeighFloats<Decoder, R>(0, 0, t_.head_dim / kBlockLanes, whole);
+  }
+
+  // Whether values of the first `whole` tiles hold a code that Direct must not decode.
+  template <typename Direct>
+  bool AnySpecial(int whole) const {
+    if (!t_.kv.MayHoldSpecialCodes()) return false;
+    B seen = {};
+    for (int tile = 0; tile < whole; ++tile) {
+      seen = Direct::Note(seen, t_.ValuePart(tile).data, int64_t{t_.head_dim} * kTileTokens);
+    }
+    return Direct::AnySpecial(seen);
   }
 
   const SpanTiles<N, kFastDenormals>& t_;

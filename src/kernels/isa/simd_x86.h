@@ -9,9 +9,11 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 // Accumulators live in registers only if every loop over them is unrolled.
 #define HAYPILE_UNROLL _Pragma("GCC unroll 16")
+#define HAYPILE_NO_UNROLL _Pragma("GCC unroll 1")
 
 namespace haypile {
 namespace {
@@ -48,6 +50,30 @@ inline void StoreVec(void* to, V value) {
 template <typename F>
 inline F Splat(float value) {
   return value - F{};  // x - 0 is x, also for -0: nothing is computed
+}
+
+// The lanes moved down by kBy, around the end.
+template <int kBy, typename F, size_t... kLane>
+inline F RotateLanes(F value, std::index_sequence<kLane...>) {
+  return __builtin_shufflevector(value, value, (kLane + kBy) % sizeof...(kLane)...);
+}
+// The largest lane of lanes without NaN, and the sum of all, by halves.
+template <int N>
+inline float MaxLane(typename Vec<N>::F value) {
+  const auto step = [](auto v, auto w) { return v > w ? v : w; };
+  constexpr auto kLanes = std::make_index_sequence<N>();
+  if constexpr (N == 16) value = step(value, RotateLanes<8>(value, kLanes));
+  value = step(value, RotateLanes<4>(value, kLanes));
+  value = step(value, RotateLanes<2>(value, kLanes));
+  return step(value, RotateLanes<1>(value, kLanes))[0];
+}
+template <int N>
+inline float SumLanes(typename Vec<N>::F value) {
+  constexpr auto kLanes = std::make_index_sequence<N>();
+  if constexpr (N == 16) value = value + RotateLanes<8>(value, kLanes);
+  value = value + RotateLanes<4>(value, kLanes);
+  value = value + RotateLanes<2>(value, kLanes);
+  return (value + RotateLanes<1>(value, kLanes))[0];
 }
 
 template <typename F, typename M>
@@ -174,7 +200,7 @@ inline typename Vec<N>::F Exp2(typename Vec<N>::F x) {
   const F low = Splat<F>(-126.0f);
   const I dead = x < low;
   const I not_a_number = x != x;
-  const F clamped = Select(dead | not_a_number, low, x);
+  const F clamped = x > low ? x : low;  // low for NaN too
   // Adding 1.5 * 2^23 rounds to the nearest integer and leaves it in the low mantissa bits.
   const F magic = Splat<F>(12582912.0f);
   const F shifted = clamped + magic;
@@ -188,7 +214,7 @@ inline typename Vec<N>::F Exp2(typename Vec<N>::F x) {
   p = MulAdd(p, f, Splat<F>(6.9314718e-1f));
   p = MulAdd(p, f, Splat<F>(1.0f));
   const F scaled = (F)((I)p + ((I)shifted << 23));
-  return Select(not_a_number, x, Select(dead, F{}, scaled));
+  return (F)(((I)scaled & ~dead) | not_a_number);  // a mask of ones is a NaN
 }
 
 template <int N>

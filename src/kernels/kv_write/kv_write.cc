@@ -1,6 +1,8 @@
 #include "kernels/kv_write/kv_write.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "base/check.h"
@@ -39,6 +41,32 @@ void StoreScales(const KvFormatInfo& info, const ScaleRow& scales, int count, in
   }
 }
 
+// Whether a code of an 8-bit float format is NaN or infinite; no other format has such codes to look for.
+const std::array<bool, 256>* SpecialCodesOf(KvFormat format) {
+  static const auto tables = [] {
+    std::array<std::array<bool, 256>, kKvFormatCount> all{};
+    for (const KvFormatInfo& info : AllKvFormats()) {
+      if (info.element_bits != 8) continue;
+      for (int code = 0; code < 256; ++code) {
+        all[static_cast<size_t>(info.format)][code] =
+            !std::isfinite(ElementValue(info.format, static_cast<uint16_t>(code)));
+      }
+    }
+    return all;
+  }();
+  const auto& table = tables[static_cast<size_t>(format)];
+  return std::find(table.begin(), table.end(), true) == table.end() ? nullptr : &table;
+}
+
+void NoteSpecialCodes(const PagedKvView& kv, KvFormat format, std::span<const uint16_t> codes) {
+  if (kv.MayHoldSpecialCodes()) return;
+  const std::array<bool, 256>* special = SpecialCodesOf(format);
+  if (special == nullptr) return;
+  if (std::any_of(codes.begin(), codes.end(), [&](uint16_t code) { return (*special)[code & 0xff]; })) {
+    kv.holds_special_codes->store(true, std::memory_order_relaxed);
+  }
+}
+
 // One token of one head; `tile` is the tile's start.
 void WriteRow(const PagedKvView& kv, int head, int token, const float* key, const float* value, uint8_t* tile) {
   CodeRow codes;
@@ -51,10 +79,12 @@ void WriteRow(const PagedKvView& kv, int head, int token, const float* key, cons
   const QuantizedRow row{std::span(codes).first(head_dim), scales};
 
   EncodeRow(kv.k_format, {key, head_dim}, kv.k_global_scale ? kv.k_global_scale[head] : 1.0f, row);
+  NoteSpecialCodes(kv, kv.k_format, row.codes);
   ScatterCodes(k_info, codes, kv.head_dim, token, true, KElementByte, data + kv.layout.k_data_offset);
   StoreScales(k_info, scales, BlockScalesPerHead(k_info, kv.head_dim), token, scale + kv.layout.k_scale_offset);
 
   EncodeRow(kv.v_format, {value, head_dim}, kv.v_global_scale ? kv.v_global_scale[head] : 1.0f, row);
+  NoteSpecialCodes(kv, kv.v_format, row.codes);
   ScatterCodes(v_info, codes, kv.head_dim, token, false, VElementByte, data + kv.layout.v_data_offset);
   StoreScales(v_info, scales, BlockScalesPerHead(v_info, kv.head_dim), token, scale + kv.layout.v_scale_offset);
 }
