@@ -16,6 +16,9 @@ namespace {
 constexpr float kLog2E = 1.4426950408889634f;
 // Tokens of one split of a long sequence: a fixed number, so that results do not depend on the number of threads.
 constexpr int64_t kSplitTokens = 1024;
+// Up to this many query tokens of a sequence (one decoded token, or a draft to verify) are split over its context; more
+// are enough work for all threads as blocks of queries.
+constexpr int kMaxSplitQueries = 8;
 
 // One piece of work: the rows of some query tokens of one sequence and KV head over tokens [begin, end).
 struct WorkItem {
@@ -23,7 +26,7 @@ struct WorkItem {
   int kv_head;
   int first_query, query_tokens;
   int64_t begin, end;
-  int64_t state;  // index of the partial state, or -1 when the item is a whole row block by itself
+  int64_t state;  // first row of its partial state, or -1 when the item is a whole row block by itself
 };
 
 // A worker's scratch, allocated once a thread.
@@ -43,7 +46,8 @@ struct Workspace {
   int64_t row_begin[kMaxSpanRows], row_end[kMaxSpanRows];
 };
 
-// Partial states of the splits of decode rows, merged afterwards: [state][rows] and [state][rows][head_dim].
+// Partial states of the splits, merged afterwards: a row for every query row of every split; weighted is
+// [row][head_dim].
 struct PartialStates {
   std::vector<float> row_max, row_sum, weighted;
 };
@@ -68,15 +72,15 @@ class Batch {
   void Run() {
     PlanWork();
     const int64_t head_dim = args_.kv.head_dim;
-    states_.row_max.resize(state_count_ * group_);
-    states_.row_sum.resize(state_count_ * group_);
-    states_.weighted.resize(state_count_ * group_ * head_dim);
+    states_.row_max.resize(state_rows_);
+    states_.row_sum.resize(state_rows_);
+    states_.weighted.resize(state_rows_ * head_dim);
     pool_.ParallelFor(items_.size(), [this](size_t i, int) { RunItem(items_[i]); });
     pool_.ParallelFor(merges_.size(), [this](size_t i, int) { Merge(merges_[i]); });
   }
 
  private:
-  // Splits [first, last] of one decode token's states.
+  // The states of the splits of one sequence and head, one after the other from first_state on.
   struct MergeItem {
     const AttentionSequence* sequence;
     int kv_head;
@@ -86,8 +90,8 @@ class Batch {
   void PlanWork() {
     for (const AttentionSequence& sequence : args_.sequences) {
       for (int head = 0; head < args_.kv.kv_heads; ++head) {
-        if (sequence.query_tokens == 1) {
-          PlanDecode(sequence, head);
+        if (sequence.query_tokens <= kMaxSplitQueries && sequence.query_tokens * group_ <= kMaxSpanRows) {
+          PlanSplits(sequence, head);
         } else {
           PlanPrefill(sequence, head);
         }
@@ -95,12 +99,14 @@ class Batch {
     }
   }
 
-  void PlanDecode(const AttentionSequence& sequence, int head) {
-    const int64_t end = sequence.first_position + 1;
+  void PlanSplits(const AttentionSequence& sequence, int head) {
+    const int queries = sequence.query_tokens;
+    const int64_t end = sequence.first_position + queries;
     const int64_t begin = FirstVisible(sequence.first_position, args_.window);
-    MergeItem merge{&sequence, head, state_count_, 0};
+    MergeItem merge{&sequence, head, state_rows_, 0};
     for (int64_t t = begin / kSplitTokens * kSplitTokens; t < end; t += kSplitTokens) {
-      items_.push_back({&sequence, head, 0, 1, std::max(t, begin), std::min(t + kSplitTokens, end), state_count_++});
+      items_.push_back({&sequence, head, 0, queries, std::max(t, begin), std::min(t + kSplitTokens, end), state_rows_});
+      state_rows_ += int64_t{queries} * group_;
       ++merge.state_count;
     }
     merges_.push_back(merge);
@@ -143,9 +149,9 @@ class Batch {
     span.queries = workspace.queries();
     span.row_begin = workspace.row_begin;
     span.row_end = workspace.row_end;
-    span.row_max = partial ? &states_.row_max[item.state * group_] : workspace.row_max;
-    span.row_sum = partial ? &states_.row_sum[item.state * group_] : workspace.row_sum;
-    span.weighted = partial ? &states_.weighted[item.state * group_ * head_dim] : workspace.weighted();
+    span.row_max = partial ? &states_.row_max[item.state] : workspace.row_max;
+    span.row_sum = partial ? &states_.row_sum[item.state] : workspace.row_sum;
+    span.weighted = partial ? &states_.weighted[item.state * head_dim] : workspace.weighted();
     span.scores = workspace.scores();
     span.decoded = workspace.decoded();
     span.patterns = workspace.patterns();
@@ -177,27 +183,29 @@ class Batch {
     for (int d = 0; d < args_.kv.head_dim; ++d) output[d] = weighted[d] * factor;
   }
 
-  // Merges the splits of a decode token: states (m, l, o) join as softmax over the union of their keys.
+  // Merges the splits of a sequence and head: states (m, l, o) join as softmax over the union of their keys.
   void Merge(const MergeItem& merge) {
+    const int rows = merge.sequence->query_tokens * group_;
+    for (int row = 0; row < rows; ++row) MergeRow(merge, row, rows);
+  }
+
+  void MergeRow(const MergeItem& merge, int row, int rows) {
     const int head_dim = args_.kv.head_dim;
-    for (int g = 0; g < group_; ++g) {
-      float max = -std::numeric_limits<float>::infinity();
-      for (int64_t s = 0; s < merge.state_count; ++s) {
-        max = std::max(max, states_.row_max[(merge.first_state + s) * group_ + g]);
-      }
-      float sum = 0;
-      float* total = &states_.weighted[(merge.first_state * group_ + g) * head_dim];
-      for (int64_t s = 0; s < merge.state_count; ++s) {
-        const int64_t state = (merge.first_state + s) * group_ + g;
-        // A split that saw only NaN scores keeps max = -inf; its NaN sum must still spoil the result, as it should.
-        const float row_max = states_.row_max[state];
-        const float keep = std::isinf(row_max) && row_max < 0 ? 1.0f : std::exp2(row_max - max);
-        sum += states_.row_sum[state] * keep;
-        const float* part = &states_.weighted[state * head_dim];
-        for (int d = 0; d < head_dim; ++d) total[d] = s == 0 ? part[d] * keep : total[d] + part[d] * keep;
-      }
-      Finish(*merge.sequence, 0, merge.kv_head, g, sum, total);
+    const auto state_of = [&](int64_t split) { return merge.first_state + split * rows + row; };
+    float max = -std::numeric_limits<float>::infinity();
+    for (int64_t s = 0; s < merge.state_count; ++s) max = std::max(max, states_.row_max[state_of(s)]);
+    float sum = 0;
+    float* total = &states_.weighted[state_of(0) * head_dim];
+    for (int64_t s = 0; s < merge.state_count; ++s) {
+      // A split that saw only NaN scores keeps max = -inf; its NaN sum must still spoil the result, as it should. One
+      // that the row does not see has a sum of zero.
+      const float row_max = states_.row_max[state_of(s)];
+      const float keep = std::isinf(row_max) && row_max < 0 ? 1.0f : std::exp2(row_max - max);
+      sum += states_.row_sum[state_of(s)] * keep;
+      const float* part = &states_.weighted[state_of(s) * head_dim];
+      for (int d = 0; d < head_dim; ++d) total[d] = s == 0 ? part[d] * keep : total[d] + part[d] * keep;
     }
+    Finish(*merge.sequence, row / group_, merge.kv_head, row % group_, sum, total);
   }
 
   const AttentionArgs& args_;
@@ -206,7 +214,7 @@ class Batch {
   const AttendSpanFn attend_;
   std::vector<WorkItem> items_;
   std::vector<MergeItem> merges_;
-  int64_t state_count_ = 0;
+  int64_t state_rows_ = 0;
   PartialStates states_;
 };
 
