@@ -11,7 +11,9 @@
 #include "calibrate/calibration_folder_test.h"
 #include "calibrate/checkpoint_scales.h"
 #include "calibrate/scales_json.h"
+#include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
+#include "formats/row_codec.h"
 #include "kvcache/kv_scales_file.h"
 
 namespace haypile {
@@ -64,6 +66,32 @@ TEST(Calibrate, EveryTokenOfEverySegmentIsSeenAndTwoRunsAgree) {
   EXPECT_EQ(first.longest_segment, 256);
   for (const LayerCalibration& layer : first.layers) EXPECT_EQ(layer.tokens, 600);
   EXPECT_EQ(CalibrateJsonText(first), CalibrateJsonText(Calibrated(path, Request()).value()));
+}
+
+TEST(Calibrate, TheOutputIsMeasuredByEveryMethodOnTextThatWasNotCalibratedOn) {
+  const CalibrationFolder folder;
+  const std::string path = folder.Write("model");
+  CalibrateRequest request = Request();
+  request.output_tokens = 100;
+  request.output_whole_only = true;
+  request.rule.method = ScaleMethod::kPow2;
+  const CalibrateResult result = Calibrated(path, request).value();
+  ASSERT_TRUE(result.output);
+  EXPECT_TRUE(result.output->held_out);
+  EXPECT_FALSE(result.layers[0].k.mean_kl.has_value());
+  ASSERT_EQ(result.output->methods.size(), std::size(kScaleMethods));
+  for (const MethodCheck& check : result.output->methods) {
+    EXPECT_GT(check.mean_kl, 0);
+    EXPECT_NEAR(check.less_at_one, check.mean_kl - result.output->mean_kl_at_one, 1e-9);
+    EXPECT_GT(check.less_stderr, 0);
+  }
+  EXPECT_EQ(result.output->methods.back().method, ScaleMethod::kPow2);
+  EXPECT_EQ(result.output->methods.back().mean_kl, result.output->mean_kl_calibrated);
+  // Nothing is left out of a text that is run whole.
+  request.text.text_path = folder.Path("text.txt");
+  request.text.tokens = 0;
+  ASSERT_TRUE(WriteFileAtomic(request.text.text_path, std::string(150, 'a')).ok());
+  EXPECT_FALSE(Calibrated(path, request).value().output->held_out);
 }
 
 TEST(Calibrate, OneScaleAHeadIsThatOfTheHeadsOwnRange) {
@@ -234,6 +262,36 @@ TEST(CheckpointScales, HeadsAndModelOptHaveTheirOwnNamesAndShapes) {
     const Json file = ReadJsonOf(request.target + "/hf_quant_config.json");
     EXPECT_EQ(file["quantization"]["kv_cache_quant_algo"], format == KvFormat::kNvfp4 ? "NVFP4" : "FP8");
     EXPECT_EQ(ReadJsonOf(request.target + "/config.json")["quantization_config"]["quant_method"], "modelopt");
+  }
+}
+
+TEST(CheckpointScales, CopiesAreOpenedWithTheScalesThatWereWritten) {
+  const CalibrationFolder folder;
+  for (const bool sharded : {false, true}) {
+    const std::string source = folder.Write(sharded ? "shards" : "single", sharded);
+    for (const auto& [convention, format, strategy] :
+         {std::tuple{ScaleConvention::kCompressedTensors, KvFormat::kFp8E4m3, ScaleStrategy::kTensor},
+          std::tuple{ScaleConvention::kCompressedTensors, KvFormat::kFp8E4m3, ScaleStrategy::kHead},
+          std::tuple{ScaleConvention::kModelOpt, KvFormat::kFp8E4m3, ScaleStrategy::kTensor},
+          std::tuple{ScaleConvention::kModelOpt, KvFormat::kNvfp4, ScaleStrategy::kTensor}}) {
+      CheckpointScalesRequest request = FolderRequest(source, source + "-copy");
+      request.convention = convention;
+      request.format = format;
+      request.strategy = strategy;
+      request.overwrite = true;
+      KvScales scales = SomeScales();
+      if (strategy == ScaleStrategy::kTensor) {
+        for (auto* side : {&scales.k, &scales.v}) {
+          for (std::vector<float>& heads : *side) heads[1] = heads[0];
+        }
+      }
+      ASSERT_TRUE(WriteCheckpointScales(request, scales).ok());
+      const auto opened = Checkpoint::Open(request.target);
+      ASSERT_TRUE(opened.ok()) << opened.error().message();
+      EXPECT_EQ((*opened)->kv_scales().k, scales.k);
+      EXPECT_EQ((*opened)->kv_scales().v, scales.v);
+      EXPECT_EQ((*opened)->kv_scales().divisor.value, GlobalScaleDivisor(format));
+    }
   }
 }
 

@@ -168,6 +168,33 @@ TEST(ScaleSearch, TheErrorOfBinsIsThatOfTheValues) {
   }
 }
 
+TEST(ScaleSearch, APowerOfTwoStoresNoValueInRangeWorseThanOne) {
+  std::vector<float> values = Normal(64 * 64, 3);
+  for (size_t i = 0; i < values.size(); i += 7) values[i] *= 1e-3f;
+  const RangeStatistics range = Range(values);
+  const float scale = ScaleFor({KvFormat::kFp8E4m3, ScaleMethod::kPow2}, range, 64);
+  int exponent = 0;
+  EXPECT_EQ(std::frexp(scale, &exponent), 0.5f);
+  const float amax = ScaleFor({KvFormat::kFp8E4m3}, range, 64);
+  EXPECT_GE(scale, amax);
+  EXPECT_LT(scale, 2 * amax);
+  std::vector<uint16_t> codes(values.size());
+  std::vector<float> at_scale(values.size()), at_one(values.size());
+  EncodeRow(KvFormat::kFp8E4m3, values, scale, {codes, {}});
+  DecodeRow(KvFormat::kFp8E4m3, codes, {}, scale, at_scale);
+  EncodeRow(KvFormat::kFp8E4m3, values, 1, {codes, {}});
+  DecodeRow(KvFormat::kFp8E4m3, codes, {}, 1, at_one);
+  int better = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float error = std::fabs(at_scale[i] - values[i]), error_at_one = std::fabs(at_one[i] - values[i]);
+    EXPECT_LE(error, error_at_one) << values[i];
+    if (error < error_at_one) ++better;
+  }
+  EXPECT_GT(better, 500);  // those that are subnormal at 1.0
+  const RangeStatistics exact = Range(std::vector<float>(16, 448 * 0.25f));
+  EXPECT_EQ(ScaleFor({KvFormat::kFp8E4m3, ScaleMethod::kPow2}, exact, 16), 0.25f);
+}
+
 TEST(ScaleSearch, LeastErrorIsNeverWorseThanAmax) {
   std::vector<float> values = Normal(64 * 64, 1);
   for (size_t i = 0; i < values.size(); i += 7) values[i] *= 1e-4f;

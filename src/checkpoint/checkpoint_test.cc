@@ -365,13 +365,15 @@ TEST(Checkpoint, CountsTheKvScalesThatItDoesNotRead) {
   folder.Write("config.json", DumpJson(SmallConfig(ModelFamily::kLlama)));
   auto tensors = SmallTensors(ModelFamily::kLlama, "model.");
   folder.Write("model.safetensors", SmallSafetensors(tensors, true));
-  EXPECT_EQ(Checkpoint::Open(folder.path()).value()->ignored_kv_scales(), 0);
+  EXPECT_EQ(Checkpoint::Open(folder.path()).value()->kv_scales().tensors, 0);
   for (const char* scale :
        {"0.self_attn.k_scale", "0.self_attn.v_scale", "1.self_attn.kv_scale", "0.self_attn.q_scale"}) {
     tensors[std::string("model.layers.") + scale] = {1};
   }
   folder.Write("model.safetensors", SmallSafetensors(tensors, true));
-  EXPECT_EQ(Checkpoint::Open(folder.path()).value()->ignored_kv_scales(), 3);
+  const CheckpointKvScales scales = Checkpoint::Open(folder.path()).value()->kv_scales();
+  EXPECT_EQ(scales.tensors, 3);
+  EXPECT_EQ(scales.k, (std::vector<std::vector<float>>{{0.5f}, {0.5f}}));
 }
 
 TEST(Checkpoint, PathsThatAreNoModel) {

@@ -233,7 +233,7 @@ TEST(ConfigSpec, UnsupportedFeaturesAreNamed) {
           {"gemma3_text", "attn_logit_softcapping", 50.0, "a soft cap on attention logits"},
           {"gemma3_text", "final_logit_softcapping", 30.0, "a soft cap on output logits"},
           {"gemma3_text", "use_bidirectional_attention", true, "not causal"},
-          {"llama", "quantization_config", {{"quant_method", "fp8"}}, "quantized weights"},
+          {"llama", "quantization_config", {{"quant_method", "fp8"}}, "has quant_method 'fp8'"},
           {"llama", "attention_bias", true, "biases in attention"},
           {"qwen3", "attention_bias", true, "biases in attention"},
           {"llama", "mlp_bias", true, "biases in the feed-forward"},
