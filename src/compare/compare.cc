@@ -13,6 +13,7 @@
 #include "checkpoint/checkpoint.h"
 #include "compare/capacity.h"
 #include "compare/engine_generator.h"
+#include "compare/kv_amax.h"
 #include "compare/row_json.h"
 #include "compare/speed_run.h"
 #include "compare/state_store.h"
@@ -186,11 +187,15 @@ class Comparison {
       LaneRows rows;
       const Json* stored = state_.Find(segment.StepName());
       if (stored == nullptr || !RowsFromJson(*stored, rows) || rows.size() != lanes_.size()) {
-        HAYPILE_TRY_ASSIGN(rows, RunTeacherForced(session_, lanes_, segment.tokens, [&](int64_t tokens) {
-                             Progress(static_cast<double>(tokens) * 1.3, "perplexity and KL of " + segment.text);
-                           }));
+        KvAmax amax(session_.spec());
+        const auto on_tokens = [&](int64_t tokens) {
+          Progress(static_cast<double>(tokens) * 1.3, "perplexity and KL of " + segment.text);
+        };
+        HAYPILE_TRY_ASSIGN(rows, RunTeacherForced(session_, lanes_, segment.tokens, on_tokens, &amax));
+        HAYPILE_TRY(state_.Put(AmaxStep(segment), amax.ToJson()));
         HAYPILE_TRY(state_.Put(segment.StepName(), RowsToJson(rows)));
       }
+      MergeAmax(segment);
       for (size_t lane = 0; lane < rows.size(); ++lane) {
         for (size_t i = 0; i < rows[lane].size(); ++i) {
           lanes[lane].Add(segment.text, static_cast<int64_t>(i), rows[lane][i]);
@@ -200,6 +205,16 @@ class Comparison {
       StepDone(passes);
     }
     return {};
+  }
+
+  static std::string AmaxStep(const Segment& segment) { return "amax:" + segment.StepName(); }
+
+  void MergeAmax(const Segment& segment) {
+    const Json* stored = state_.Find(AmaxStep(segment));
+    KvAmax amax(session_.spec());
+    if (stored == nullptr || !amax.FromJson(*stored)) return;
+    if (!amax_) amax_.emplace(session_.spec());
+    amax_->Merge(amax);
   }
 
   void FillCosts(const std::vector<DivergenceAccumulator>& lanes) {
@@ -400,26 +415,14 @@ class Comparison {
 
   // ---- conclusion ----
 
-  static std::optional<ScaleUse> UseOf(KvFormat format, const std::vector<std::vector<float>>& scales) {
-    if (!InfoOf(format).has_global_scale) return std::nullopt;
-    ScaleUse use;
-    if (scales.empty()) return use;
-    use.smallest = use.largest = scales[0][0];
-    for (const auto& layer : scales) {
-      for (const float scale : layer) {
-        use.smallest = std::min(use.smallest, double{scale});
-        use.largest = std::max(use.largest, double{scale});
-      }
-    }
-    return use;
-  }
-
   void Conclude() {
     evidence_.resize(lanes_.size());
     for (size_t lane = 0; lane < lanes_.size(); ++lane) {
       evidence_[lane].kv_cache_dtype = lanes_[lane].dtype.Name();
-      evidence_[lane].k_scale = UseOf(lanes_[lane].dtype.k, lanes_[lane].scales.k);
-      evidence_[lane].v_scale = UseOf(lanes_[lane].dtype.v, lanes_[lane].scales.v);
+      const Lane& of = lanes_[lane];
+      const KvAmax* amax = amax_ ? &*amax_ : nullptr;
+      evidence_[lane].k_scale = ScaleUseOf(CacheSide::kK, of.geometry, of.dtype.k, of.scales.k, amax);
+      evidence_[lane].v_scale = ScaleUseOf(CacheSide::kV, of.geometry, of.dtype.v, of.scales.v, amax);
     }
     result_.elapsed_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
     result_.not_measured = NotMeasured(result_);
@@ -438,6 +441,7 @@ class Comparison {
   std::vector<Segment> segments_;
   std::vector<RecallItem> recall_items_;
   std::vector<RunEvidence> evidence_;
+  std::optional<KvAmax> amax_;  // of the texts that are done
   SpeedOptions speed_options_;
   int64_t speed_pool_tokens_ = 0;
   std::unique_ptr<EngineGenerator> generator_;

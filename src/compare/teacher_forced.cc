@@ -20,7 +20,8 @@ struct LaneState {
 
 class Runner {
  public:
-  Runner(const Session& session, std::span<const int32_t> tokens) : session_(session), tokens_(tokens) {}
+  Runner(const Session& session, std::span<const int32_t> tokens, KvObserver* baseline)
+      : session_(session), tokens_(tokens), baseline_(baseline) {}
 
   Status AddLane(const Lane& lane, size_t chunk_tokens) {
     const auto length = static_cast<int64_t>(tokens_.size());
@@ -38,7 +39,10 @@ class Runner {
     for (size_t begin = 0; begin + 1 < tokens_.size(); begin += kChunkTokens) {
       const size_t end = std::min(begin + kChunkTokens, tokens_.size() - 1);
       for (LaneState& lane : lanes_) {
-        HAYPILE_TRY(ForwardChunk(lane, begin, end));
+        if (&lane == &lanes_.front()) session_.model->set_kv_observer(baseline_);
+        const Status status = ForwardChunk(lane, begin, end);
+        session_.model->set_kv_observer(nullptr);
+        HAYPILE_TRY(status);
         on_tokens(passes += static_cast<int64_t>(end - begin));
       }
       CompareChunk(begin, end);
@@ -83,6 +87,7 @@ class Runner {
 
   const Session& session_;
   const std::span<const int32_t> tokens_;
+  KvObserver* const baseline_;
   std::vector<LaneState> lanes_;
   std::vector<std::vector<RowDivergence>> rows_;
   std::vector<float> baseline_logits_, lane_logits_;
@@ -92,9 +97,10 @@ class Runner {
 
 Result<std::vector<std::vector<RowDivergence>>> RunTeacherForced(const Session& session, std::span<const Lane> lanes,
                                                                  std::span<const int32_t> tokens,
-                                                                 const std::function<void(int64_t)>& on_tokens) {
+                                                                 const std::function<void(int64_t)>& on_tokens,
+                                                                 KvObserver* baseline) {
   if (tokens.size() < 2) return Error(ErrorCode::kInvalidArgument, "a text of fewer than 2 tokens tells nothing");
-  Runner runner(session, tokens);
+  Runner runner(session, tokens, baseline);
   for (const Lane& lane : lanes) HAYPILE_TRY(runner.AddLane(lane, kChunkTokens));
   HAYPILE_TRY(runner.AddLane(lanes[0], kNoiseChunkTokens));
   return runner.Run(on_tokens);
