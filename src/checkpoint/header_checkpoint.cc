@@ -43,7 +43,10 @@ class HeaderCollector {
     headers_.has_index = true;
     headers_.indexed_tensors = index_.size();
     std::set<std::string> files;
-    for (const auto& [tensor, file] : index_) files.insert(file);
+    for (const auto& [tensor, file] : index_) {
+      HAYPILE_TRY(CheckTensorName("'" + path + "'", tensor));
+      files.insert(file);
+    }
     headers_.indexed_files.assign(files.begin(), files.end());
     return {};
   }

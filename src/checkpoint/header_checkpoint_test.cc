@@ -1,10 +1,15 @@
 #include "checkpoint/header_checkpoint.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 
+#include "checkpoint/gguf.h"
 #include "checkpoint/kv_scale_tensors.h"
 #include "checkpoint/test_files.h"
 
@@ -71,6 +76,48 @@ TEST(HeaderCheckpointTest, MissingShardNamesIt) {
   ASSERT_FALSE(headers.ok());
   EXPECT_EQ(headers.error().code(), ErrorCode::kNotFound);
   EXPECT_NE(headers.error().message().find("b.safetensors"), std::string::npos);
+}
+
+TEST(HeaderCheckpointTest, ATensorTwiceInOneShardIsRefused) {
+  const TemporaryFolder folder;
+  const std::string tensor = R"("a.weight":{"dtype":"U8","shape":[1],"data_offsets":[0,1]})";
+  folder.Write("model.safetensors", testing_files::SafetensorsFile("{" + tensor + "," + tensor + "}", "x"));
+  ReadCount count;
+  const auto headers = ReadCheckpointHeaders(folder.path(), &count);
+  ASSERT_FALSE(headers.ok());
+  EXPECT_EQ(headers.error().code(), ErrorCode::kMalformed);
+  EXPECT_NE(headers.error().message().find("'a.weight' appears twice"), std::string::npos) << headers.error().message();
+}
+
+// Bytes of a file that lie in the page cache: what was read, by calls or by mapping, and what was just written.
+uint64_t CachedBytes(const std::string& path) {
+  const uint64_t size = std::filesystem::file_size(path);
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  void* start = mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
+  close(descriptor);
+  if (start == MAP_FAILED) return size;
+  const auto page_bytes = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> pages((size + page_bytes - 1) / page_bytes);
+  const bool told = mincore(start, size, pages.data()) == 0;
+  munmap(start, size);
+  uint64_t cached = 0;
+  for (const unsigned char page : pages) cached += (page & 1) * page_bytes;
+  return told ? cached : size;
+}
+
+// The tensor is a hole of 4 GiB: a reader that touched it would leave it in the page cache.
+TEST(HeaderCheckpointTest, OfAGgufFileTheHeaderAloneIsTouched) {
+  const TemporaryFolder folder;
+  testing_files::GgufWriter writer;
+  writer.Add("general.architecture", "llama");
+  writer.tensors.push_back({"blk.0.attn_k.weight", {uint64_t{1} << 30}, 0, "", std::nullopt});
+  const std::string path = folder.Write("model.gguf", writer.Build());
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) + (uint64_t{4} << 30));
+  const uint64_t before = CachedBytes(path);
+  const auto file = GgufFile::Open(path);
+  ASSERT_TRUE(file.ok()) << file.error().message();
+  ASSERT_EQ((*file)->tensors().size(), 1u);
+  EXPECT_LE(CachedBytes(path), before + (1 << 20));
 }
 
 TEST(HeaderCheckpointTest, DecodesEachScaleDtype) {

@@ -11,7 +11,8 @@
 namespace haypile {
 
 Result<HeaderFile> HeaderFile::Open(const std::string& path, ReadCount* count) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // O_NONBLOCK: a pipe is refused below, not waited for.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
     return Error(code, "'" + path + "': cannot be opened: " + std::strerror(errno));

@@ -71,7 +71,37 @@ Result<HeaderTensor> ReadTensor(JsonScanner* scanner, const std::string& key, co
   return tensor;
 }
 
+// Bytes of the UTF-8 character that `text` begins with; 0: it begins with none (also surrogates, overlong forms).
+size_t Utf8Length(std::string_view text) {
+  const auto byte = [text](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const auto follows = [&](size_t i) { return (byte(i) & 0xc0u) == 0x80u; };
+  const unsigned first = byte(0), second = byte(1);
+  if (first < 0x80) return 1;
+  if (first >= 0xc2 && first <= 0xdf) return follows(1) ? 2 : 0;
+  if (first >= 0xe0 && first <= 0xef) {
+    const bool overlong = first == 0xe0 && second < 0xa0, surrogate = first == 0xed && second >= 0xa0;
+    return follows(1) && follows(2) && !overlong && !surrogate ? 3 : 0;
+  }
+  if (first >= 0xf0 && first <= 0xf4) {
+    const bool overlong = first == 0xf0 && second < 0x90, beyond = first == 0xf4 && second >= 0x90;
+    return follows(1) && follows(2) && follows(3) && !overlong && !beyond ? 4 : 0;
+  }
+  return 0;
+}
+
 }  // namespace
+
+Status CheckTensorName(const std::string& where, const std::string& tensor) {
+  for (std::string_view rest = tensor; !rest.empty();) {
+    const size_t length = Utf8Length(rest);
+    if (length == 0) {
+      return Error(ErrorCode::kMalformed,
+                   where + ": the tensor name " + QuotedName(tensor) + " is not UTF-8, which the format requires");
+    }
+    rest.remove_prefix(length);
+  }
+  return {};
+}
 
 Result<SafetensorsHeader> ParseSafetensorsHeader(const std::string& name, std::string_view json, uint64_t data_start,
                                                  uint64_t file_bytes) {
@@ -85,6 +115,7 @@ Result<SafetensorsHeader> ParseSafetensorsHeader(const std::string& name, std::s
   };
   const auto read_member = [&](const std::string& key) -> Status {
     if (key == "__metadata__") return scanner.ReadObject(read_metadata);
+    HAYPILE_TRY(CheckTensorName("'" + name + "'", key));
     HAYPILE_TRY_ASSIGN(HeaderTensor tensor, ReadTensor(&scanner, key, data));
     header.tensors.push_back(std::move(tensor));
     return {};

@@ -33,6 +33,9 @@ struct SafetensorsHeader {
 Result<SafetensorsHeader> ParseSafetensorsHeader(const std::string& name, std::string_view json, uint64_t data_start,
                                                  uint64_t file_bytes);
 
+// kMalformed at `where` (a quoted file name) unless a tensor's name is UTF-8, as the format has it.
+Status CheckTensorName(const std::string& where, const std::string& tensor);
+
 // Reads length and header, nothing else.
 Result<SafetensorsHeader> ReadSafetensorsHeader(const HeaderFile& file);
 

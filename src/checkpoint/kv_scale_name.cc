@@ -34,8 +34,10 @@ std::optional<int> Number(std::string_view text) {
 
 constexpr std::array<std::string_view, 7> kContainers = {"layers", "h",   "blocks",        "block",
                                                          "layer",  "blk", "decoder_layers"};
-constexpr std::array<std::string_view, 5> kTowerWords = {"vision", "visual", "audio", "image", "speech"};
-constexpr std::array<std::string_view, 3> kDrafterWords = {"mtp", "nextn", "eagle"};
+// Qwen's omni models speak through decoders of their own, whose layer numbers are not the text model's.
+constexpr std::array<std::string_view, 9> kTowerWords = {"vision",    "visual", "audio",     "image",   "speech",
+                                                         "resampler", "talker", "token2wav", "code2wav"};
+constexpr std::array<std::string_view, 4> kDrafterWords = {"mtp", "nextn", "eagle", "medusa"};
 constexpr std::array<std::string_view, 8> kFusedProjections = {
     "qkv_proj", "qkqkv_proj", "query_key_value", "c_attn", "linear_qkv", "W_pack", "wqkv", "Wqkv"};
 
@@ -47,7 +49,9 @@ bool HoldsAny(std::string_view text, auto words) {
 LayerStack StackOf(std::string_view prefix) {
   if (HoldsAny(prefix, kTowerWords)) return LayerStack::kTower;
   if (HoldsAny(prefix, kDrafterWords)) return LayerStack::kMtp;
-  const bool encoder = prefix.find("encoder") != std::string_view::npos;
+  // ChatGLM's decoder is called transformer.encoder.
+  const bool encoder =
+      prefix.find("encoder") != std::string_view::npos && prefix.find("transformer.encoder") == std::string_view::npos;
   const bool decoder =
       prefix.find("decoder") != std::string_view::npos || prefix.find("language_model") != std::string_view::npos;
   return encoder && !decoder ? LayerStack::kEncoder : LayerStack::kDecoder;

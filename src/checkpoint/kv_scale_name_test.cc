@@ -51,6 +51,15 @@ TEST(KvScaleNameTest, PlacesLayersOfAnyPrefix) {
   EXPECT_EQ(PlaceOfTensor("vision_tower.encoder.layers.8.x").stack, LayerStack::kTower);
   EXPECT_EQ(PlaceOfTensor("mtp.layers.0.self_attn.k_scale").stack, LayerStack::kMtp);
   EXPECT_EQ(PlaceOfTensor("model.norm.weight").layer, -1);
+  for (const char* prefix :
+       {"gpt_neox.layers", "transformer.blocks", "model.decoder.layers", "backbone.layers", "layers",
+        "transformer.encoder.layers", "thinker.model.layers", "model.language_model.layers", "h"}) {
+    const TensorPlace place = PlaceOfTensor(std::string(prefix) + ".12.self_attn.k_scale");
+    EXPECT_EQ(place.layer, 12) << prefix;
+    EXPECT_EQ(place.prefix, prefix);
+    EXPECT_EQ(place.stack, LayerStack::kDecoder) << prefix;
+  }
+  EXPECT_EQ(PlaceOfTensor("talker.model.layers.3.self_attn.k_scale").stack, LayerStack::kTower);
 }
 
 }  // namespace

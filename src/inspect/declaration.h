@@ -21,10 +21,11 @@ struct SchemeFault {
 struct QuantizationDeclaration {
   std::string architecture;  // "architectures"[0], whether or not its geometry is understood
   std::string model_type;
-  bool in_config = false;     // config.json has a quantization_config
-  bool in_hf_config = false;  // hf_quant_config.json exists
-  std::string method;         // quant_method, lower case
-  std::string algorithm;      // quant_algo, upper case
+  bool layers_by_known_name = false;  // num_hidden_layers, or one of its usual synonyms, is there
+  bool in_config = false;             // config.json has a quantization_config
+  bool in_hf_config = false;          // hf_quant_config.json exists
+  std::string method;                 // quant_method, lower case
+  std::string algorithm;              // quant_algo, upper case
   std::string producer;
   std::string producer_version;
   std::string kv_in_config;     // the KV dtype by config.json: "fp8", "nvfp4", "int8", or what it says
@@ -33,10 +34,11 @@ struct QuantizationDeclaration {
   std::string scheme;           // kv_cache_scheme as JSON
   std::string strategy;         // of the scheme: "tensor", "attn_head", ...
   std::vector<SchemeFault> scheme_faults;
-  bool kv_only = false;      // a KV cache scheme, and no weight is quantized
-  std::string excluded_key;  // which key lists the modules that are left unquantized
-  std::vector<std::string> excluded;
-  bool k_eq_v = false;  // attention_k_eq_v
+  bool kv_only = false;               // a KV cache scheme, and no weight is quantized
+  std::string excluded_key;           // which key lists the modules that are left unquantized
+  std::vector<std::string> excluded;  // of both files, each once
+  bool excluded_conflict = false;     // both files list modules, and not the same
+  bool k_eq_v = false;                // attention_k_eq_v
 
   std::string KvDtype() const { return kv_in_config.empty() ? kv_in_hf_config : kv_in_config; }
 };

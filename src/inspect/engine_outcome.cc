@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <initializer_list>
 #include <set>
 #include <string>
 #include <utility>
@@ -21,6 +22,48 @@ uint32_t MethodTrait(const QuantizationDeclaration& declaration) {
 // Layers are named "<...>layers.N" in the models whose loaders rename the old scale.
 bool OtherLayerNames(const FamilySummary& family) { return !family.prefix.ends_with("layers"); }
 
+bool HoldsAnyOf(const std::string& text, std::initializer_list<std::string_view> words) {
+  return std::any_of(words.begin(), words.end(),
+                     [&text](std::string_view word) { return text.find(word) != std::string::npos; });
+}
+
+// vLLM maps a scale by the module that it hangs on: elsewhere ".k_scale" becomes a parameter that no module owns.
+bool ModuleNotMapped(const FamilySummary& family) {
+  switch (family.family) {
+    case KvScaleFamily::kProjection:
+      return !HoldsAnyOf(family.example,
+                         {".self_attn.k_proj.", ".self_attn.v_proj.", ".mixer.k_proj.", ".mixer.v_proj."});
+    case KvScaleFamily::kFused:
+      return !HoldsAnyOf(family.example, {".self_attn.qkv_proj.", ".self_attn.qkqkv_proj."});
+    case KvScaleFamily::kCacheModule:
+      return !HoldsAnyOf(family.example, {".self_attn.k_cache.", ".self_attn.v_cache."});
+    default:
+      return false;
+  }
+}
+
+bool HasBadShape(const FamilySummary& family, const std::vector<KvLayerNeed>& needs) {
+  if (family.granularity == ScaleGranularity::kTensor) return false;
+  if (family.granularity == ScaleGranularity::kOther) return true;
+  return std::any_of(needs.begin(), needs.end(), [&family](const KvLayerNeed& need) {
+    const auto heads = family.heads_by_layer.find(need.layer);
+    const bool known = need.kv_heads > 0 && heads != family.heads_by_layer.end();
+    return known && heads->second != 1 && heads->second != need.kv_heads;
+  });
+}
+
+uint32_t GeometryTraits(const InspectReport& report) {
+  uint32_t traits = 0;
+  const bool k_is_v = std::any_of(report.kv_layers.begin(), report.kv_layers.end(),
+                                  [](const KvLayerNeed& need) { return need.v_is_k; });
+  if (k_is_v) traits |= kKEqualsV;
+  if (!report.geometry) return traits;
+  const auto& layers = report.geometry->layers;
+  const bool shared =
+      std::any_of(layers.begin(), layers.end(), [](const LayerGeometry& layer) { return layer.kv_shared_with >= 0; });
+  return shared ? traits | kSharedLayers : traits;
+}
+
 uint32_t TraitsOf(const InspectReport& report, const FamilySummary* family) {
   const QuantizationDeclaration& declaration = report.declaration;
   uint32_t traits = MethodTrait(declaration);
@@ -29,11 +72,14 @@ uint32_t TraitsOf(const InspectReport& report, const FamilySummary* family) {
   if (declaration.strategy == "attn_head") traits |= kSchemePerHead;
   if (declaration.KvDtype().starts_with("nvfp4")) traits |= kNvfp4Cache;
   if (declaration.kv_only) traits |= kKvOnly;
-  const bool k_is_v = std::any_of(report.kv_layers.begin(), report.kv_layers.end(),
-                                  [](const KvLayerNeed& need) { return need.v_is_k; });
-  if (k_is_v) traits |= kKEqualsV;
+  traits |= GeometryTraits(report);
+  if ((traits & kNoConfig) != 0 || declaration.kv_only) traits |= kPlainWeights;
   if (family == nullptr) return traits | kNoScales;
   traits |= kHasScales;
+  if (report.convention == "amax/448") traits |= kBy448;
+  if (report.convention == "amax/2688") traits |= kBy2688;
+  if (ModuleNotMapped(*family)) traits |= kModuleNotMapped;
+  if (HasBadShape(*family, report.kv_layers)) traits |= kBadShape;
   if (family->granularity != ScaleGranularity::kTensor) traits |= kPerHead;
   if (OtherLayerNames(*family)) traits |= kOtherLayerNames;
   const size_t bad = family->k.zeros + family->k.negatives + family->k.not_finite + family->v.zeros +

@@ -32,7 +32,13 @@ enum ScaleTrait : uint32_t {
   kKvOnly = 1u << 13,
   kOtherLayerNames = 1u << 14,  // layers are not named <...>layers.N
   kKEqualsV = 1u << 15,
-  kBadValues = 1u << 16,  // zero, negative, NaN
+  kBadValues = 1u << 16,        // zero, negative, NaN
+  kBy448 = 1u << 17,            // scales are known to be amax / 448
+  kBy2688 = 1u << 18,           // scales are known to be amax / 2688
+  kSharedLayers = 1u << 19,     // layers that read another layer's cache
+  kPlainWeights = 1u << 21,     // nothing but, at most, the cache is quantized
+  kBadShape = 1u << 22,         // neither one value nor one for each KV head
+  kModuleNotMapped = 1u << 20,  // the scale hangs on a module of another name than vLLM's mapper knows
 };
 
 constexpr uint32_t FamilyBit(KvScaleFamily family) { return 1u << static_cast<int>(family); }

@@ -1,6 +1,7 @@
 #include "inspect/layer_needs.h"
 
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "checkpoint/kv_scale_name.h"
@@ -36,6 +37,16 @@ bool KeepsKv(CacheKind kind) {
   return kind != CacheKind::kNone && kind != CacheKind::kStateSpace && kind != CacheKind::kCrossAttention;
 }
 
+// With attention_k_eq_v the layers that see everything are those whose V is K (Gemma 4).
+std::set<int> FullAttentionLayers(const ModelGeometry* geometry) {
+  std::set<int> layers;
+  if (geometry == nullptr) return layers;
+  for (const LayerGeometry& layer : geometry->layers) {
+    if (layer.cache == CacheKind::kFullAttention) layers.insert(layer.index);
+  }
+  return layers;
+}
+
 }  // namespace
 
 std::vector<KvLayerNeed> KvLayersOf(const ModelGeometry* geometry, const CheckpointHeaders& headers,
@@ -50,10 +61,12 @@ std::vector<KvLayerNeed> KvLayersOf(const ModelGeometry* geometry, const Checkpo
   } else {
     for (const auto& [layer, found] : projections) needs[layer] = {.layer = layer};
   }
+  const std::set<int> full = FullAttentionLayers(geometry);
   std::vector<KvLayerNeed> result;
   for (auto& [layer, need] : needs) {
     const auto found = projections.find(layer);
-    const bool only_k = found != projections.end() && found->second.k && !found->second.v && !found->second.fused;
+    const bool only_k =
+        found == projections.end() ? full.contains(layer) : found->second.k && !found->second.v && !found->second.fused;
     if (declaration.k_eq_v && only_k) {
       need.v_is_k = true;
       need.v = false;

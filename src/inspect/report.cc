@@ -7,6 +7,7 @@
 
 #include "checkpoint/kv_scale_tensors.h"
 #include "inspect/checkpoint_findings.h"
+#include "inspect/scale_findings.h"
 #include "planner/model_config.h"
 
 namespace haypile {
@@ -41,17 +42,22 @@ Status ReadConfigs(const std::string& folder, const std::string& config_path, In
   const std::string hf_path = folder + "/hf_quant_config.json";
   if (IsFile(hf_path)) {
     HAYPILE_TRY_ASSIGN(hf_quant, ReadSmallFile(hf_path, kLargestConfigBytes, &report->read));
+    if (hf_quant.empty()) return Error(ErrorCode::kMalformed, "'" + hf_path + "': the file is empty; expected JSON");
   }
   HAYPILE_TRY_ASSIGN(report->declaration, ReadDeclaration(config, hf_quant, folder));
   report->architecture = report->declaration.architecture;
   report->model_type = report->declaration.model_type;
+  // A model with names of its own for its layers (OpenELM) is one that is not understood, not a broken file.
   Result<ModelGeometry> geometry = ParseModelConfig(config, report->name, hf_quant);
   if (geometry.ok()) {
     report->geometry = std::move(geometry).value();
-  } else if (geometry.error().code() == ErrorCode::kUnsupported) {
+  } else if (geometry.error().code() == ErrorCode::kUnsupported || !report->declaration.layers_by_known_name) {
     report->findings.push_back(
-        {FindingLevel::kWarning, "geometry_unknown",
-         "the KV geometry is not known, layers are counted by their tensors: " + geometry.error().message(), ""});
+        {FindingLevel::kWarning,
+         "geometry_unknown",
+         "the KV geometry is not known, layers are counted by their tensors: " + geometry.error().message(),
+         "",
+         {}});
   } else {
     return std::move(geometry).error();
   }
@@ -71,11 +77,21 @@ Status ReadTensors(const std::string& folder, InspectReport* report) {
                     headers.error().message().find("holds no safetensors") != std::string::npos;
   if (!none) return std::move(headers).error();
   const bool pickled = IsFile(folder + "/pytorch_model.bin") || IsFile(folder + "/pytorch_model.bin.index.json");
-  report->findings.push_back({FindingLevel::kWarning, "no_safetensors",
+  report->findings.push_back({FindingLevel::kWarning,
+                              "no_safetensors",
                               pickled ? "weights are pickled (pytorch_model.bin): their KV scales cannot be read"
                                       : "no safetensors file in the folder: weights and KV scales are not known",
-                              pickled ? "convert them to safetensors" : ""});
+                              pickled ? "convert them to safetensors" : "",
+                              {}});
   return {};
+}
+
+// A part of a checkpoint where the whole is wanted.
+Error NotAFolder(const std::string& path) {
+  std::string folder = std::filesystem::path(path).parent_path().string();
+  if (folder.empty()) folder = ".";
+  return Error(ErrorCode::kInvalidArgument, "'" + path + "': a part of a checkpoint; name its folder, '" + folder +
+                                                "', its config.json, or a GGUF file");
 }
 
 }  // namespace
@@ -86,7 +102,14 @@ Result<InspectReport> InspectCheckpoint(const std::string& path) {
   report.container = "config";
   std::error_code ignored;
   const bool is_folder = std::filesystem::is_directory(path, ignored);
-  if (!is_folder && !IsFile(path)) return Error(ErrorCode::kNotFound, "'" + path + "': no such file or folder");
+  if (!is_folder && !IsFile(path)) {
+    const bool exists = std::filesystem::exists(path, ignored);
+    return Error(exists ? ErrorCode::kIo : ErrorCode::kNotFound,
+                 "'" + path + "': " + (exists ? "neither a regular file nor a folder" : "no such file or folder"));
+  }
+  if (!is_folder && (path.ends_with(".safetensors") || path.ends_with(".safetensors.index.json"))) {
+    return NotAFolder(path);
+  }
   const std::string folder = is_folder ? path : std::filesystem::path(path).parent_path().string();
   const std::string config = is_folder ? path + "/config.json" : path;
   if (!IsFile(config)) return Error(ErrorCode::kNotFound, "'" + path + "': holds no config.json");
@@ -96,33 +119,62 @@ Result<InspectReport> InspectCheckpoint(const std::string& path) {
     HAYPILE_TRY(ReadTensors(path, &report));
     HAYPILE_TRY_ASSIGN(scales, ReadKvScales(report.headers, &report.read));
   }
+  const ModelGeometry* geometry = report.geometry ? &*report.geometry : nullptr;
   report.dtypes = DtypesOf(report.headers);
-  report.kv_layers = KvLayersOf(report.geometry ? &*report.geometry : nullptr, report.headers, report.declaration);
+  report.kv_layers = KvLayersOf(geometry, report.headers, report.declaration);
   report.scales = SummarizeScales(scales, report.kv_layers);
   Append(FileFindings(report.headers), &report.findings);
   Append(DeclarationFindings(report.declaration), &report.findings);
   for (const FamilySummary& family : report.scales) {
     Append(ScaleFindings(family, report.kv_layers, report.declaration), &report.findings);
   }
+  Append(CoverageFindings(report.scales, report.kv_layers, geometry), &report.findings);
   Append(WholeFindings(&report), &report.findings);
   report.engines = OutcomesOf(report);
   return report;
 }
 
-InspectReport InspectGguf(const std::string& path, ModelGeometry geometry, std::vector<DtypeShare> dtypes) {
+InspectReport InspectGguf(const std::string& path, Result<ModelGeometry> geometry, std::vector<DtypeShare> dtypes,
+                          uint64_t header_bytes) {
   InspectReport report;
   report.name = path;
   report.container = "gguf";
-  report.architecture = geometry.architecture;
-  report.model_type = geometry.model_type;
-  report.geometry = std::move(geometry);
+  report.read.bytes = header_bytes;
+  if (geometry.ok()) {
+    report.architecture = geometry->architecture;
+    report.model_type = geometry->model_type;
+    report.geometry = std::move(geometry).value();
+  } else {
+    report.findings.push_back({FindingLevel::kWarning,
+                               "geometry_unknown",
+                               "the KV geometry is not known: " + geometry.error().message(),
+                               "",
+                               {}});
+  }
   report.dtypes = std::move(dtypes);
-  report.kv_layers = KvLayersOf(&*report.geometry, report.headers, report.declaration);
-  report.findings.push_back({FindingLevel::kNote, "gguf_no_kv_scales",
+  report.kv_layers = KvLayersOf(report.geometry ? &*report.geometry : nullptr, report.headers, report.declaration);
+  report.findings.push_back({FindingLevel::kNote,
+                             "gguf_no_kv_scales",
                              "a GGUF file holds no KV scales: llama.cpp's quantized caches have a scale in each block",
-                             ""});
+                             "",
+                             {}});
+  report.agreement = AgreementOf(report);
   report.engines = OutcomesOf(report);
   return report;
+}
+
+void AddRanks(int ranks, InspectReport* report) {
+  report->tensor_parallel = ranks;
+  if (!report->geometry) return;
+  report->rank_shares = SharesOf(*report->geometry, ranks);
+  report->rank_outcomes = RankOutcomes(*report->geometry, report->rank_shares, ranks);
+}
+
+std::vector<int> RanksToShow(const InspectReport& report, int heads) {
+  if (report.tensor_parallel > 0) return {report.tensor_parallel};
+  std::vector<int> ranks;
+  for (int count = 1; count <= std::min(2 * heads, 64); count *= 2) ranks.push_back(count);
+  return ranks;
 }
 
 }  // namespace haypile

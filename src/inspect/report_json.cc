@@ -62,6 +62,7 @@ Json FilesJson(const InspectReport& report) {
               {"unindexed", headers.unindexed_files},
               {"not_read", headers.unread_files},
               {"superseded", superseded},
+              {"index_written", report.written_index},
               {"bytes_read", report.read.bytes}};
 }
 
@@ -83,7 +84,8 @@ Json DeclarationJson(const QuantizationDeclaration& declaration) {
               {"kv_cache_scheme_faults", faults},
               {"kv_only", declaration.kv_only},
               {"excluded_key", declaration.excluded_key},
-              {"excluded_modules", declaration.excluded}};
+              {"excluded_modules", declaration.excluded},
+              {"excluded_modules_conflict", declaration.excluded_conflict}};
 }
 
 Json StatisticsJson(const ScaleStatistics& values) {
@@ -92,14 +94,29 @@ Json StatisticsJson(const ScaleStatistics& values) {
               {"negatives", values.negatives}, {"not_finite", values.not_finite}, {"ones", values.ones}};
 }
 
-// The slices of the usual sizes of tensor parallelism, up to two ranks a head.
-Json SlicesJson(const FamilySummary& family) {
+// The values that a slice takes of one layer's scales.
+Json SliceValues(const ScalesByLayer& values, const RankSlice& slice) {
+  Json taken = Json::array();
+  if (values.empty()) return taken;
+  const std::vector<double>& of_layer = values.begin()->second;
+  for (int head = slice.first_head; head < slice.first_head + slice.heads; ++head) {
+    if (head < static_cast<int>(of_layer.size())) taken.push_back(of_layer[static_cast<size_t>(head)]);
+  }
+  return taken;
+}
+
+// Heads of each rank, and the values of the first layer that go with them.
+Json SlicesJson(const InspectReport& report, const FamilySummary& family) {
   Json result = Json::array();
   if (family.granularity != ScaleGranularity::kHead) return result;
-  for (int ranks = 1; ranks <= std::min(2 * family.heads, 64); ranks *= 2) {
+  for (const int ranks : RanksToShow(report, family.heads)) {
     Json slices = Json::array();
     for (const RankSlice& slice : SlicesOf(family.heads, ranks)) {
-      slices.push_back({{"rank", slice.rank}, {"first_head", slice.first_head}, {"heads", slice.heads}});
+      slices.push_back({{"rank", slice.rank},
+                        {"first_head", slice.first_head},
+                        {"heads", slice.heads},
+                        {"k", SliceValues(family.k_values, slice)},
+                        {"v", SliceValues(family.v_values, slice)}});
     }
     result.push_back({{"tensor_parallel", ranks}, {"slices", slices}});
   }
@@ -120,7 +137,7 @@ std::string KindName(KvScaleKind kind) {
   return "bias";
 }
 
-Json FamilyJson(const FamilySummary& family) {
+Json FamilyJson(const InspectReport& report, const FamilySummary& family) {
   return Json{{"family", KvScaleFamilyName(family.family)},
               {"kind", KindName(family.kind)},
               {"example", family.example},
@@ -134,7 +151,39 @@ Json FamilyJson(const FamilySummary& family) {
               {"missing_v_layers", family.missing_v_layers},
               {"k", StatisticsJson(family.k)},
               {"v", StatisticsJson(family.v)},
-              {"slices", SlicesJson(family)}};
+              {"slices", SlicesJson(report, family)}};
+}
+
+Json RanksJson(const InspectReport& report) {
+  if (report.tensor_parallel == 0) return nullptr;
+  Json shares = Json::array(), engines = Json::array();
+  for (const RankShare& share : report.rank_shares) {
+    Json slices = Json::array();
+    for (const RankSlice& slice : share.slices) {
+      slices.push_back({{"rank", slice.rank}, {"first_head", slice.first_head}, {"heads", slice.heads}});
+    }
+    shares.push_back({{"layers", share.layers},
+                      {"kv_heads", share.kv_heads},
+                      {"head_dim_k", share.head_dim_k},
+                      {"head_dim_v", share.head_dim_v},
+                      {"split", HeadSplitName(share.split)},
+                      {"slices", slices},
+                      {"bytes_per_token_bf16", share.bytes_per_token_bf16},
+                      {"bytes_per_token_fp8", share.bytes_per_token_fp8}});
+  }
+  for (const RankOutcome& outcome : report.rank_outcomes) {
+    engines.push_back(
+        {{"engine", outcome.engine}, {"outcome", outcome.outcome}, {"why", outcome.why}, {"source", outcome.source}});
+  }
+  return Json{{"ranks", report.tensor_parallel}, {"shares", shares}, {"engines", engines}};
+}
+
+Json FindingJson(const CheckpointFinding& finding) {
+  return Json{{"level", LevelName(finding.level)},
+              {"code", finding.code},
+              {"text", finding.text},
+              {"advice", finding.advice},
+              {"layers", finding.layers}};
 }
 
 }  // namespace
@@ -149,16 +198,16 @@ Json ToJson(const InspectReport& report, const std::string& tool_version) {
   }
   json["quantization"] = DeclarationJson(report.declaration);
   json["kv_scales"] = Json::array();
-  for (const FamilySummary& family : report.scales) json["kv_scales"].push_back(FamilyJson(family));
+  for (const FamilySummary& family : report.scales) json["kv_scales"].push_back(FamilyJson(report, family));
   json["exporter"] = report.exporter;
   json["convention"] = report.convention;
+  json["convention_by_values"] = report.divisor_of_values;
+  json["agreement"] = {{"declared", report.agreement.declared},
+                       {"found", report.agreement.found},
+                       {"agree", report.agreement.disagreements.empty()},
+                       {"disagreements", report.agreement.disagreements}};
   json["findings"] = Json::array();
-  for (const CheckpointFinding& finding : report.findings) {
-    json["findings"].push_back({{"level", LevelName(finding.level)},
-                                {"code", finding.code},
-                                {"text", finding.text},
-                                {"advice", finding.advice}});
-  }
+  for (const CheckpointFinding& finding : report.findings) json["findings"].push_back(FindingJson(finding));
   json["engines"] = Json::array();
   for (const EngineOutcome& outcome : report.engines) {
     json["engines"].push_back({{"engine", outcome.rule->engine},
@@ -168,6 +217,7 @@ Json ToJson(const InspectReport& report, const std::string& tool_version) {
                                {"why", outcome.rule->why},
                                {"source", outcome.rule->source}});
   }
+  json["tensor_parallel"] = RanksJson(report);
   return json;
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "inspect/report.h"
 #include "report/text_table.h"
@@ -55,11 +56,11 @@ void WriteModel(const InspectReport& report, Page* page) {
   if (!report.architecture.empty()) page->Line("architecture: " + report.architecture);
   if (report.geometry) {
     std::vector<std::pair<std::string, std::vector<int>>> kinds;
+    std::map<std::string, size_t> position;
     for (const LayerGeometry& layer : report.geometry->layers) {
-      const std::string text = LayerText(layer);
-      auto found = std::find_if(kinds.begin(), kinds.end(), [&text](const auto& kind) { return kind.first == text; });
-      if (found == kinds.end()) found = kinds.insert(kinds.end(), {text, {}});
-      found->second.push_back(layer.index);
+      const auto [found, fresh] = position.emplace(LayerText(layer), kinds.size());
+      if (fresh) kinds.push_back({found->first, {}});
+      kinds[found->second].second.push_back(layer.index);
     }
     for (const auto& [text, layers] : kinds) page->Line("layers " + RangesText(layers) + ": " + text);
   }
@@ -73,6 +74,10 @@ void WriteModel(const InspectReport& report, Page* page) {
   if (!report.headers.files.empty()) {
     page->Line(fmt::format("{} files, {} tensors; {} bytes read", report.headers.files.size(),
                            report.headers.tensors.size(), report.read.bytes));
+  }
+  if (!report.written_index.empty()) {
+    page->Line(fmt::format("wrote {}: {} tensors in {} files", report.written_index, report.headers.tensors.size(),
+                           report.headers.files.size()));
   }
 }
 
@@ -90,6 +95,14 @@ void WriteDeclaration(const QuantizationDeclaration& declaration, Page* page) {
   if (declaration.in_config) page->Line("KV cache by config.json: " + shown(declaration.kv_in_config));
   if (declaration.in_hf_config) page->Line("KV cache by hf_quant_config.json: " + shown(declaration.kv_in_hf_config));
   if (!declaration.scheme.empty()) page->Line("kv_cache_scheme: " + declaration.scheme);
+  if (!declaration.excluded.empty()) {
+    std::string names;
+    for (size_t i = 0; i < std::min<size_t>(declaration.excluded.size(), 4); ++i) {
+      names += (i == 0 ? "" : ", ") + declaration.excluded[i];
+    }
+    if (declaration.excluded.size() > 4) names += ", ...";
+    page->Line(fmt::format("left unquantized ('{}'): {}", declaration.excluded_key, names));
+  }
 }
 
 std::string Joined(const std::vector<std::string>& words) {
@@ -125,23 +138,87 @@ void WriteScales(const InspectReport& report, Page* page) {
   }
   if (!table.empty()) page->Table(table);
   for (const FamilySummary& family : report.scales) page->Line("e.g. " + family.example);
-  if (!report.convention.empty()) page->Line("written by " + report.exporter + ", as " + report.convention);
+  if (report.convention.empty()) return;
+  page->Line("written by " + report.exporter + ", as " + report.convention +
+             (report.divisor_of_values.empty() ? " (by what is known of the exporter; the values do not tell)"
+                                               : " (told by the values)"));
 }
 
-void WriteSlices(const FamilySummary& family, Page* page) {
-  if (family.granularity != ScaleGranularity::kHead) return;
-  page->Heading("Heads that each tensor-parallel rank takes");
-  for (int ranks = 2; ranks <= std::min(2 * family.heads, 16); ranks *= 2) {
-    std::string line = fmt::format("TP {}:", ranks);
-    const std::vector<RankSlice> slices = SlicesOf(family.heads, ranks);
-    for (const RankSlice& slice : slices) {
-      const int last = slice.first_head + slice.heads - 1;
-      line += fmt::format(" {}:{}", slice.rank,
-                          slice.heads == 1 ? std::to_string(last) : fmt::format("{}-{}", slice.first_head, last));
+// "0: 0.5 0.25, 1: 0.125 0.0625": the values of one layer that each rank takes.
+std::string SliceValuesText(const std::vector<double>& values, const std::vector<RankSlice>& slices) {
+  constexpr size_t kMostShown = 16;
+  std::string text;
+  for (size_t i = 0; i < std::min(slices.size(), kMostShown); ++i) {
+    text += fmt::format("{}{}:", i == 0 ? "" : ", ", slices[i].rank);
+    for (int head = slices[i].first_head; head < slices[i].first_head + slices[i].heads; ++head) {
+      if (head < static_cast<int>(values.size())) text += fmt::format(" {:.6g}", values[static_cast<size_t>(head)]);
     }
-    if (slices.empty()) line += " the heads do not divide";
+  }
+  return slices.size() > kMostShown ? text + " ..." : text;
+}
+
+void WriteSideSlices(const char* side, const ScalesByLayer& values, const std::vector<RankSlice>& slices, Page* page) {
+  if (values.empty() || slices.empty()) return;
+  const auto& [layer, of_layer] = *values.begin();
+  page->Line(fmt::format("layer {}, {}: {}", layer, side, SliceValuesText(of_layer, slices)), CellTone::kPlain, 4);
+  std::string blind;
+  for (size_t rank = 0; rank < std::min<size_t>(slices.size(), 8); ++rank) {
+    if (rank < of_layer.size()) blind += fmt::format("{}{}: {:.6g}", rank == 0 ? "" : ", ", rank, of_layer[rank]);
+  }
+  page->Line("a loader with one value a layer that slices by rank takes instead " + blind, CellTone::kFaint, 4);
+}
+
+void WriteSlices(const InspectReport& report, const FamilySummary& family, Page* page) {
+  if (family.granularity != ScaleGranularity::kHead) return;
+  page->Heading(fmt::format("Heads that each tensor-parallel rank takes of {}", KvScaleFamilyName(family.family)));
+  for (const int ranks : RanksToShow(report, family.heads)) {
+    const std::vector<RankSlice> slices = SlicesOf(family.heads, ranks);
+    std::string line = fmt::format("TP {}: {}", ranks, slices.empty() ? "the heads do not divide" : SlicesText(slices));
     if (ranks > family.heads && !slices.empty()) line += " (each head on several ranks)";
     page->Line(line);
+    if (report.tensor_parallel == 0) continue;
+    WriteSideSlices("K", family.k_values, slices, page);
+    WriteSideSlices("V", family.v_values, slices, page);
+  }
+}
+
+std::string ShareText(const RankShare& share, int ranks) {
+  switch (share.split) {
+    case HeadSplit::kWhole:
+      return fmt::format("the latent row of {} is kept whole on every rank", share.head_dim_k);
+    case HeadSplit::kNone:
+      return fmt::format("{} KV heads do not divide among {} ranks", share.kv_heads, ranks);
+    case HeadSplit::kCopied:
+      return fmt::format("{} KV heads, each on {} ranks; ranks and heads {}", share.kv_heads, ranks / share.kv_heads,
+                         SlicesText(share.slices));
+    case HeadSplit::kDivided:
+      break;
+  }
+  return fmt::format("{} of {} KV heads a rank; ranks and heads {}", share.slices.front().heads, share.kv_heads,
+                     SlicesText(share.slices));
+}
+
+void WriteRanks(const InspectReport& report, Page* page) {
+  if (report.tensor_parallel == 0) return;
+  page->Heading(fmt::format("What each of {} tensor-parallel ranks gets", report.tensor_parallel));
+  if (!report.geometry) {
+    page->Line("not known: the KV geometry is not understood");
+    return;
+  }
+  for (const RankShare& share : report.rank_shares) {
+    page->Line("layers " + RangesText(share.layers) + ": " + ShareText(share, report.tensor_parallel));
+    if (share.split == HeadSplit::kNone) continue;
+    page->Line(fmt::format("a token in one such layer: {} bytes in BF16, {} in FP8, on each rank",
+                           share.bytes_per_token_bf16, share.bytes_per_token_fp8),
+               CellTone::kPlain, 4);
+  }
+  const bool per_tensor = std::any_of(report.scales.begin(), report.scales.end(), [](const FamilySummary& family) {
+    return family.kind == KvScaleKind::kScale && family.granularity == ScaleGranularity::kTensor;
+  });
+  if (per_tensor) page->Line("scales per tensor: every rank takes a layer's one value");
+  for (const RankOutcome& outcome : report.rank_outcomes) {
+    page->Line(fmt::format("{}: {}: {} [{}]", outcome.engine, outcome.outcome, outcome.why, outcome.source),
+               outcome.outcome == "refused" ? CellTone::kBad : CellTone::kPlain);
   }
 }
 
@@ -185,7 +262,8 @@ std::string InspectText(const InspectReport& report, int width, bool colour) {
   WriteModel(report, &page);
   WriteDeclaration(report.declaration, &page);
   WriteScales(report, &page);
-  for (const FamilySummary& family : report.scales) WriteSlices(family, &page);
+  WriteRanks(report, &page);
+  for (const FamilySummary& family : report.scales) WriteSlices(report, family, &page);
   WriteFindings(report, &page);
   WriteEngines(report, &page);
   return std::move(page).Take();

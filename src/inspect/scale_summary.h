@@ -1,12 +1,11 @@
 #pragma once
 
-#include <optional>
+#include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/kv_scale_tensors.h"
-#include "inspect/declaration.h"
-#include "inspect/finding.h"
 #include "inspect/layer_needs.h"
 
 namespace haypile {
@@ -20,6 +19,9 @@ struct ScaleStatistics {
 
 enum class ScaleGranularity { kTensor, kHead, kOther, kMixed };
 
+// Values of one side by layer.
+using ScalesByLayer = std::map<int, std::vector<double>>;
+
 // All scales of one naming family in the decoder's layers.
 struct FamilySummary {
   KvScaleFamily family = KvScaleFamily::kAttention;
@@ -31,28 +33,17 @@ struct FamilySummary {
   std::vector<std::string> shapes;  // distinct
   ScaleGranularity granularity = ScaleGranularity::kTensor;
   int heads = 0;                                        // values of a per-head scale
+  std::map<int, int> heads_by_layer;                    // values of one scale; -1: of an odd shape
   std::vector<int> k_layers, v_layers;                  // that have one
   std::vector<int> missing_k_layers, missing_v_layers;  // that keep K (V), and have none
   ScaleStatistics k, v;
+  ScalesByLayer k_values, v_values;  // of tensors that were read
   size_t unread = 0;
 };
-
-// The heads whose scales one rank takes.
-struct RankSlice {
-  int rank = 0, first_head = 0, heads = 0;
-};
-
-// Under tensor parallelism of `ranks`: an equal share of heads each, or, with more ranks than heads, one head that
-// several ranks hold. Empty when neither divides.
-std::vector<RankSlice> SlicesOf(int heads, int ranks);
 
 // One summary a family and kind, of the decoder's layers alone.
 std::vector<FamilySummary> SummarizeScales(const std::vector<KvScaleTensor>& scales,
                                            const std::vector<KvLayerNeed>& needs);
-
-// What is wrong or odd with a family's scales: missing, zero, not a number, negative, constant, clamped, granularity.
-Findings ScaleFindings(const FamilySummary& family, const std::vector<KvLayerNeed>& needs,
-                       const QuantizationDeclaration& declaration);
 
 std::string_view GranularityName(ScaleGranularity granularity);  // "per tensor", "per head", "other", "mixed"
 
