@@ -1,134 +1,162 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "command.h"
-#include "engines/doctor.h"
+#include "doctor_flags.h"
+#include "doctor_text.h"
+#include "engines/doctor_report.h"
 #include "engines/start_log.h"
-#include "output.h"
-#include "report/text_table.h"
 #include "version.h"
 
 namespace haypile {
 namespace {
 
-struct DoctorFlags {
-  std::string log, baseline, checkpoint, metrics;
-  int64_t planned_tokens = 0;
-  bool json = false;
+constexpr double kDefaultSeconds = 10.0, kDefaultInterval = 2.0;
+
+// What was read from the inputs; a DoctorInput points into it.
+struct Inputs {
+  std::optional<LogRecord> log, baseline;
+  std::optional<CheckpointScales> checkpoint;
+  std::optional<PlanFile> plan;
+  std::optional<MetricsWindow> metrics;
+  std::optional<LaunchInput> launch;
+  CheckpointScales launch_checkpoint;
+  LaunchPrediction prediction;
+
+  int Count() const {
+    return log.has_value() + checkpoint.has_value() + plan.has_value() + metrics.has_value() + launch.has_value();
+  }
 };
 
-CellTone ToneOf(Severity severity) {
-  switch (severity) {
-    case Severity::kProblem:
-      return CellTone::kBad;
-    case Severity::kWarning:
-    case Severity::kUnknown:
-      return CellTone::kWarn;
-    case Severity::kGood:
-      return CellTone::kGood;
-    case Severity::kNote:
-      break;
+Error Invalid(const std::string& message) { return Error(ErrorCode::kInvalidArgument, message); }
+
+Status CheckFlags(const DoctorFlags& flags) {
+  const bool launch = flags.AsksForLaunch();
+  if (flags.log.empty() && flags.metrics.empty() && !launch && !flags.checklist) {
+    return Invalid(
+        "give --log FILE and --metrics URL, one of them or both, or --model MODEL for what a start will do, or "
+        "--checklist");
   }
-  return CellTone::kPlain;
-}
-
-void PrintWrapped(const std::string& label, const std::string& text, int width) {
-  if (text.empty()) return;
-  const auto lines = WrapText(WithoutControls(text), static_cast<size_t>(std::max(width - 12, 20)));
-  for (size_t i = 0; i < lines.size(); ++i) fmt::print("  {:<10}{}\n", i == 0 ? label : "", lines[i]);
-}
-
-void PrintFinding(const Finding& finding, int width, bool colour) {
-  fmt::print("{} {}\n", Toned("[" + SeverityName(finding.severity) + "]", ToneOf(finding.severity), colour),
-             finding.id);
-  PrintWrapped("", finding.what, width);
-  for (size_t i = 0; i < finding.evidence.size(); ++i) {
-    const LogLine& line = finding.evidence[i];
-    PrintWrapped(i == 0 ? "evidence" : "",
-                 line.number > 0 ? fmt::format("line {}: {}", line.number, line.text.substr(0, 160)) : line.text,
-                 width);
+  if (flags.planned_tokens < 0) return Invalid("--planned-tokens: expected a positive number");
+  if (flags.log == "-" && flags.baseline == "-") return Invalid("--log and --baseline cannot both be standard input");
+  if (flags.log.empty() && (!flags.baseline.empty() || flags.planned_tokens != 0 || !flags.plan.empty())) {
+    return Invalid("--baseline, --plan and --planned-tokens go with --log");
   }
-  PrintWrapped("why", finding.why, width);
-  for (size_t i = 0; i < finding.type.size(); ++i) PrintWrapped(i == 0 ? "type" : "", finding.type[i], width);
-  PrintWrapped("check", finding.check, width);
-  fmt::print("\n");
+  if (!flags.metrics.empty() && !IsMetricsUrl(flags.metrics) && (flags.duration || flags.interval)) {
+    return Invalid("--duration and --interval go with --metrics http://...: a file is looked at once");
+  }
+  if (flags.metrics.empty() && (flags.duration || flags.interval)) {
+    return Invalid("--duration and --interval go with --metrics URL");
+  }
+  return {};
 }
 
-void PrintHead(const LogRecord& log) {
-  const auto said = [](const SaidText& text) { return text ? WithoutControls(text->value) : std::string("not said"); };
-  fmt::print("engine {}, version {}, model {}; {} of {} lines read\n\n", LogEngineName(log.engine), said(log.version),
-             said(log.model), log.recognised, log.lines);
-}
-
-void Print(const DoctorFlags& flags, const DoctorInput& input, const PoolMetrics* metrics, const Findings& findings) {
-  if (flags.json) {
-    fmt::print("{}\n", DumpJson(DoctorJson(kVersion, input, metrics, findings)));
+void PrintProgress(int look, const MetricsWindow& window) {
+  if (window.ended_in_failure) {
+    fmt::print(stderr, "look {}: {}\n", look, window.last_failure);
     return;
   }
-  if (input.log != nullptr) PrintHead(*input.log);
-  for (const Finding& finding : findings) PrintFinding(finding, OutputWidth(), OutputHasColour());
+  const auto number = [](const std::optional<double>& value) { return value ? fmt::format("{:.0f}", *value) : "?"; };
+  const std::string usage = window.last.usage ? fmt::format("{:.1f}%", 100 * *window.last.usage) : "?";
+  fmt::print(stderr, "look {}, {:.0f} s: cache usage {}, running {}, waiting {}, preemptions {}\n", look,
+             window.seconds, usage, number(window.last.running), number(window.last.waiting),
+             number(window.last.preemptions));
 }
 
-Status RunOnMetrics(const DoctorFlags& flags) {
-  HAYPILE_TRY_ASSIGN(const std::string text, FetchMetrics(flags.metrics));
-  auto samples = ParseMetricsText(text);
-  if (!samples.ok()) return std::move(samples).error().WithContext("reading '" + flags.metrics + "'");
-  const PoolMetrics metrics = PoolMetricsOf(*samples);
-  Print(flags, {}, &metrics, DiagnoseMetrics(metrics));
-  return {};
+Result<MetricsWindow> Watch(const DoctorFlags& flags) {
+  WatchPlan plan;
+  plan.duration_s = flags.duration.value_or(kDefaultSeconds);
+  plan.interval_s = flags.interval.value_or(kDefaultInterval);
+  if (IsMetricsUrl(flags.metrics)) {
+    InstallInterruptHandler();
+    plan.stop = Interrupted;
+    if (!flags.quiet) plan.progress = PrintProgress;
+  }
+  auto window = WatchMetrics(flags.metrics, plan);
+  if (!window.ok() && window.error().code() == ErrorCode::kMalformed) {
+    return std::move(window).error().WithContext("reading '" + flags.metrics + "'");
+  }
+  return window;
 }
 
-Status RunOnLog(const DoctorFlags& flags) {
-  HAYPILE_TRY_ASSIGN(const LogRecord log, ReadStartLog(flags.log));
-  DoctorInput input;
-  input.log = &log;
-  LogRecord baseline;
+Status ReadInputs(const DoctorFlags& flags, Inputs& inputs) {
+  if (flags.AsksForLaunch()) {
+    HAYPILE_TRY_ASSIGN(inputs.launch, MakeLaunchInput(flags, inputs.launch_checkpoint));
+    inputs.prediction = PredictLaunch(*inputs.launch);
+  }
+  if (!flags.log.empty()) {
+    HAYPILE_TRY_ASSIGN(inputs.log, ReadStartLog(flags.log));
+  }
   if (!flags.baseline.empty()) {
-    HAYPILE_TRY_ASSIGN(baseline, ReadStartLog(flags.baseline));
-    input.baseline = &baseline;
+    HAYPILE_TRY_ASSIGN(inputs.baseline, ReadStartLog(flags.baseline));
   }
-  CheckpointScales checkpoint;
   if (!flags.checkpoint.empty()) {
-    HAYPILE_TRY_ASSIGN(checkpoint, ReadCheckpointScales(flags.checkpoint));
-    input.checkpoint = &checkpoint;
+    HAYPILE_TRY_ASSIGN(inputs.checkpoint, ReadCheckpointScales(flags.checkpoint));
   }
-  if (flags.planned_tokens > 0) input.planned_tokens = flags.planned_tokens;
-  Print(flags, input, nullptr, DiagnoseLog(input));
+  if (!flags.plan.empty()) {
+    HAYPILE_TRY_ASSIGN(inputs.plan, ReadPlanFile(flags.plan));
+  }
+  if (!flags.metrics.empty()) {
+    HAYPILE_TRY_ASSIGN(inputs.metrics, Watch(flags));
+  }
   return {};
+}
+
+template <typename T>
+const T* OrNull(const std::optional<T>& value) {
+  return value ? &*value : nullptr;
+}
+
+DoctorReport Judge(const DoctorFlags& flags, const Inputs& inputs) {
+  DoctorReport report;
+  DoctorInput& input = report.input;
+  input.log = OrNull(inputs.log);
+  input.baseline = OrNull(inputs.baseline);
+  input.checkpoint = OrNull(inputs.checkpoint);
+  if (input.checkpoint == nullptr && inputs.launch) input.checkpoint = inputs.launch->checkpoint;
+  input.plan = OrNull(inputs.plan);
+  input.metrics = OrNull(inputs.metrics);
+  if (flags.planned_tokens > 0) input.planned_tokens = flags.planned_tokens;
+  input.log_name = flags.log == "-" ? "start.log" : flags.log;
+  input.metrics_name = flags.metrics;
+  if (inputs.launch) {
+    input.launch = &inputs.prediction;
+    report.launch_input = &*inputs.launch;
+    report.findings = inputs.prediction.findings;
+  }
+  const auto add = [&report](Findings findings) {
+    report.findings.insert(report.findings.end(), findings.begin(), findings.end());
+  };
+  if (input.log != nullptr) add(DiagnoseLog(input));
+  if (input.metrics != nullptr) add(DiagnoseWindow(*input.metrics));
+  if (flags.checklist || inputs.Count() >= 2) report.checklist = Checklist(input, report.findings);
+  return report;
 }
 
 Status RunDoctorCommand(const DoctorFlags& flags) {
-  if (flags.log.empty() == flags.metrics.empty()) {
-    return Error(ErrorCode::kInvalidArgument, "give one of --log FILE and --metrics URL");
+  HAYPILE_TRY(CheckFlags(flags));
+  Inputs inputs;
+  HAYPILE_TRY(ReadInputs(flags, inputs));
+  const DoctorReport report = Judge(flags, inputs);
+  if (flags.json) {
+    fmt::print("{}\n", DumpJson(DoctorJson(kVersion, report)));
+  } else {
+    PrintDoctorReport(report);
   }
-  if (flags.planned_tokens < 0)
-    return Error(ErrorCode::kInvalidArgument, "--planned-tokens: expected a positive number");
-  if (flags.log == "-" && flags.baseline == "-") {
-    return Error(ErrorCode::kInvalidArgument, "--log and --baseline cannot both be standard input");
-  }
-  if (!flags.metrics.empty()) {
-    if (!flags.baseline.empty() || !flags.checkpoint.empty() || flags.planned_tokens != 0) {
-      return Error(ErrorCode::kInvalidArgument, "--baseline, --checkpoint and --planned-tokens go with --log");
-    }
-    return RunOnMetrics(flags);
-  }
-  return RunOnLog(flags);
+  return {};
 }
 
 }  // namespace
 
 void AddDoctorCommand(CLI::App& app, CommandBody& chosen) {
   CLI::App* command = app.add_subcommand(
-      "doctor", "Read an engine's start-up log or metrics: what its KV cache really is, and what to do");
+      "doctor", "What an engine's KV cache really is, from its log and metrics, or what it will be; and what to do");
   auto flags = std::make_shared<DoctorFlags>();
-  command->add_option("--log", flags->log, "Log of vLLM, SGLang, TensorRT-LLM or llama.cpp; - is standard input");
-  command->add_option("--baseline", flags->baseline, "Log of another start of the same model, to compare with");
-  command->add_option("--checkpoint", flags->checkpoint, "Folder or config.json of the model that was served");
-  command->add_option("--planned-tokens", flags->planned_tokens, "Pool tokens that a plan gave");
-  command->add_option("--metrics", flags->metrics, "http://HOST:PORT[/metrics], or a file of metrics text");
-  command->add_flag("--json", flags->json, "Print JSON (docs/schemas/haypile.doctor-1.schema.json)");
+  AddDoctorFlags(*command, *flags);
   command->callback([&chosen, flags] { chosen = [flags] { return RunDoctorCommand(*flags); }; });
 }
 

@@ -37,7 +37,7 @@ std::string Normalized(std::string argument) {
 
 std::vector<std::string> NormalizedArguments(int argc, const char* const* argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (arguments.empty() || arguments.front() != "plan") return arguments;
+  if (arguments.empty() || (arguments.front() != "plan" && arguments.front() != "doctor")) return arguments;
   std::transform(arguments.begin() + 1, arguments.end(), arguments.begin() + 1, Normalized);
   return arguments;
 }

@@ -5,7 +5,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "checkpoint/safetensors.h"
-#include "engines/log_scan.h"
 #include "planner/model_config.h"
 
 namespace haypile {
@@ -53,63 +52,22 @@ Status ReadConfig(const std::string& path, CheckpointScales& scales) {
 }
 
 void TakeTensor(const std::string& name, const StoredTensor& tensor, CheckpointScales& scales) {
-  const auto spelling = KvScaleSpelling(name);
-  if (!spelling) {
+  const auto scale = ParseKvScaleName(name);
+  if (!scale) {
     if (EndsWith(name, "weight_scale") || EndsWith(name, "weight_scale_inv")) scales.weight_scales = true;
     return;
   }
-  scales.spellings.insert(*spelling);
-  scales.layers_with_scales.insert(LayerOfTensor(name));
+  const bool of_cache =
+      scale->side == KvScaleSide::kK || scale->side == KvScaleSide::kV || scale->side == KvScaleSide::kBoth;
+  if (scale->kind != KvScaleKind::kScale || !of_cache || scale->place.stack != LayerStack::kDecoder) return;
+  scales.families.insert(scale->family);
+  scales.layers_with_scales.insert(scale->place.layer);
   ++scales.tensors;
   if (scales.example.empty() || name < scales.example) scales.example = name;
   if (ElementCount(tensor.shape).value_or(1) > 1) scales.per_head = true;
 }
 
 }  // namespace
-
-std::string ScaleSpellingName(ScaleSpelling spelling) {
-  switch (spelling) {
-    case ScaleSpelling::kAttention:
-      return "self_attn.k_scale";
-    case ScaleSpelling::kAttn:
-      return "attn.k_scale";
-    case ScaleSpelling::kProjection:
-      return "k_proj.k_scale";
-    case ScaleSpelling::kFused:
-      return "qkv_proj.k_scale";
-    case ScaleSpelling::kOutput:
-      return "k_proj.output_scale";
-    case ScaleSpelling::kShared:
-      break;
-  }
-  return "kv_scale";
-}
-
-std::optional<ScaleSpelling> KvScaleSpelling(const std::string& tensor) {
-  for (const char* side : {"k", "v"}) {
-    const std::string scale = std::string(side) + "_scale", projection = std::string(side) + "_proj.";
-    // qkqkv_proj is what a loader's rename of "k_proj" inside "qkv_proj" leaves.
-    for (const char* fused : {"qkv_proj.", "qkqkv_proj.", "qkvqkv_proj."}) {
-      if (EndsWith(tensor, "." + std::string(fused) + scale)) return ScaleSpelling::kFused;
-    }
-    if (EndsWith(tensor, "." + projection + scale)) return ScaleSpelling::kProjection;
-    if (EndsWith(tensor, "." + projection + "output_scale")) return ScaleSpelling::kOutput;
-    if (EndsWith(tensor, ".attn." + scale)) return ScaleSpelling::kAttn;
-    if (EndsWith(tensor, "." + scale)) return ScaleSpelling::kAttention;
-  }
-  if (EndsWith(tensor, ".kv_scale") || EndsWith(tensor, ".kv_cache_scaling_factor")) return ScaleSpelling::kShared;
-  return std::nullopt;
-}
-
-int LayerOfTensor(const std::string& tensor) {
-  for (const std::string_view marker : {"layers.", ".h.", "blocks.", "block."}) {
-    const auto rest = After(tensor, marker);
-    if (!rest) continue;
-    const auto number = CountAt(rest->substr(0, rest->find('.')));
-    if (number && *number >= 0 && *number < 1'000'000) return static_cast<int>(*number);
-  }
-  return -1;
-}
 
 Result<CheckpointScales> ReadCheckpointScales(const std::string& path) {
   namespace fs = std::filesystem;

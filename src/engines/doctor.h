@@ -4,13 +4,16 @@
 #include <string>
 #include <string_view>
 
-#include "base/json_fwd.h"
 #include "engines/checkpoint_scales.h"
 #include "engines/finding.h"
 #include "engines/log_record.h"
 #include "engines/metrics_text.h"
+#include "engines/metrics_window.h"
+#include "engines/plan_file.h"
 
 namespace haypile {
+
+struct LaunchPrediction;
 
 // What a doctor looks at. Every part may be missing; fewer parts tell less, never something else.
 struct DoctorInput {
@@ -18,12 +21,17 @@ struct DoctorInput {
   const LogRecord* baseline = nullptr;  // another start of the same model, to compare with
   const CheckpointScales* checkpoint = nullptr;
   std::optional<int64_t> planned_tokens = {};  // of a plan made apart
+  const PlanFile* plan = nullptr;              // the same with its terms
+  const MetricsWindow* metrics = nullptr;
+  const LaunchPrediction* launch = nullptr;
+  std::string log_name = {}, metrics_name = {};  // as the user gave them, for commands
 };
 
 // All findings on a start-up log, the worst first.
 Findings DiagnoseLog(const DoctorInput& input);
-// The answer to "is the pool the limit?" first, then what else the metrics tell.
+// The answer to "is the pool the limit?" first, then what else the metrics tell: of one look, or of a while.
 Findings DiagnoseMetrics(const PoolMetrics& metrics);
+Findings DiagnoseWindow(const MetricsWindow& window);
 
 // Parts of DiagnoseLog, one file each; they append.
 void FindScales(const DoctorInput& input, Findings& findings);
@@ -44,9 +52,5 @@ bool NeedsCheckpointScales(LogEngine engine, std::string_view dtype);
 std::string DtypeFlag(LogEngine engine, const std::string& dtype);
 // "auto", or llama.cpp's f16: the model's own.
 std::string ModelDtypeFlag(LogEngine engine);
-
-// schema haypile.doctor/1, docs/schemas/haypile.doctor-1.schema.json.
-Json DoctorJson(const std::string& tool_version, const DoctorInput& input, const PoolMetrics* metrics,
-                const Findings& findings);
 
 }  // namespace haypile

@@ -1,21 +1,12 @@
 #include <algorithm>
-#include <cctype>
 #include <set>
 
 #include "engines/doctor.h"
+#include "engines/launch_support.h"
 #include "engines/log_scan.h"
 
 namespace haypile {
 namespace {
-
-// FLASH_ATTN, flash_attn and FlashAttn are one.
-std::string Plain(std::string_view backend) {
-  std::string plain;
-  for (const char c : LowerCase(backend)) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0) plain += c;
-  }
-  return plain;
-}
 
 std::vector<LogLine> BackendEvidence(const LogRecord& log) {
   std::vector<LogLine> evidence;
@@ -30,7 +21,7 @@ std::string Names(const LogRecord& log) {
   std::string names;
   std::set<std::string> seen;
   for (const BackendLine& backend : log.backends) {
-    if (seen.insert(Plain(backend.backend)).second) names += (names.empty() ? "" : ", ") + backend.backend;
+    if (seen.insert(PlainBackend(backend.backend)).second) names += (names.empty() ? "" : ", ") + backend.backend;
   }
   return names;
 }
@@ -72,7 +63,8 @@ void FindBackends(const DoctorInput& input, Findings& findings) {
   }
   std::vector<LogLine> different;
   for (const BackendLine& backend : log.backends) {
-    if (!asked.empty() && asked != "auto" && Plain(backend.backend) != Plain(asked)) different.push_back(backend.line);
+    if (!asked.empty() && asked != "auto" && PlainBackend(backend.backend) != PlainBackend(asked))
+      different.push_back(backend.line);
   }
   for (const auto& change : log.backend_changes) {
     if (different.empty() || different.back().number != change.line.number) different.push_back(change.line);

@@ -1,5 +1,5 @@
 #include "base/json.h"
-#include "engines/doctor.h"
+#include "engines/doctor_report.h"
 
 namespace haypile {
 namespace {
@@ -58,27 +58,80 @@ Json LogJson(const LogRecord& log) {
       {"unrecognised_about_cache", log.unrecognised_about_cache}};
 }
 
-Json MetricsJson(const PoolMetrics& metrics) {
-  const auto latency = [](const std::optional<LatencyMetric>& value) -> Json {
-    if (!value) return nullptr;
-    return {{"count", value->count}, {"mean_s", value->mean_s}, {"p95_at_most_s", OrNull(value->p95_at_most_s)}};
+Json LatencyJson(const std::optional<LatencyMetric>& latency) {
+  if (!latency) return nullptr;
+  Json quantiles = Json::array();
+  for (const LatencyQuantile& quantile : latency->quantiles) {
+    quantiles.push_back({{"quantile", quantile.quantile},
+                         {"above_s", quantile.above_s},
+                         {"at_most_s", OrNull(quantile.at_most_s)},
+                         {"estimate_s", OrNull(quantile.estimate_s)}});
+  }
+  return {{"count", latency->count},
+          {"mean_s", latency->mean_s},
+          {"p95_at_most_s", OrNull(latency->p95_at_most_s)},
+          {"quantiles", quantiles}};
+}
+
+Json WindowJson(const MetricsWindow& window) {
+  const auto rate = [&window](const std::optional<double>& growth) -> Json {
+    return growth && window.seconds > 0 ? Json(*growth / window.seconds) : Json(nullptr);
   };
+  return {{"seconds", window.seconds},
+          {"looks", window.looks},
+          {"failed_looks", window.failed_looks},
+          {"counter_resets", window.resets},
+          {"stopped_early", window.stopped_early},
+          {"usage_mean", OrNull(window.usage_mean)},
+          {"usage_most", OrNull(window.usage_most)},
+          {"looks_nearly_full", window.looks_nearly_full},
+          {"running_mean", OrNull(window.running_mean)},
+          {"running_most", OrNull(window.running_most)},
+          {"waiting_mean", OrNull(window.waiting_mean)},
+          {"waiting_most", OrNull(window.waiting_most)},
+          {"preemptions", OrNull(window.growth.preemptions)},
+          {"preemptions_per_s", rate(window.growth.preemptions)},
+          {"generation_tokens_per_s", rate(window.growth.generation_tokens)},
+          {"prompt_tokens_per_s", rate(window.growth.prompt_tokens)},
+          {"prefix_hit_rate", OrNull(window.growth.prefix_hit_rate)},
+          {"time_to_first_token", LatencyJson(window.growth.time_to_first_token)},
+          {"time_per_token", LatencyJson(window.growth.time_per_token)},
+          {"queue_time", LatencyJson(window.growth.queue_time)}};
+}
+
+// The newest look; `window` has what changed while it was watched.
+Json MetricsJson(const MetricsWindow& window) {
+  const PoolMetrics& metrics = window.last;
   return {{"engine", metrics.engine},
           {"usage", OrNull(metrics.usage)},
           {"running", OrNull(metrics.running)},
           {"waiting", OrNull(metrics.waiting)},
           {"preemptions", OrNull(metrics.preemptions)},
           {"prefix_hit_rate", OrNull(metrics.prefix_hit_rate)},
-          {"time_to_first_token", latency(metrics.time_to_first_token)},
-          {"time_per_token", latency(metrics.time_per_token)},
+          {"time_to_first_token", LatencyJson(metrics.time_to_first_token)},
+          {"time_per_token", LatencyJson(metrics.time_per_token)},
           {"pool_tokens", OrNull(metrics.pool_tokens)},
-          {"cache_dtype", metrics.cache_dtype}};
+          {"cache_dtype", metrics.cache_dtype},
+          {"window", window.looks > 1 ? WindowJson(window) : Json(nullptr)}};
 }
 
-}  // namespace
+Json LaunchJson(const LaunchInput& input, const LaunchPrediction& prediction) {
+  return {{"engine", input.engine},
+          {"engine_version", PlannedEngine(input.engine) ? Json(LaunchVersion(input).Text()) : Json(nullptr)},
+          {"engine_version_assumed", !input.version.has_value()},
+          {"device", DeviceText(input.device, input.gpu)},
+          {"compute_capability", input.gpu && input.gpu->sm > 0 ? Json(input.gpu->sm / 10.0) : Json(nullptr)},
+          {"model", input.model.name},
+          {"kv_cache_dtype", input.kv_cache_dtype},
+          {"attention_backend",
+           {{"requested", input.backend.empty() ? Json(nullptr) : Json(input.backend)},
+            {"expected", prediction.backend.empty() ? Json(nullptr) : Json(prediction.backend)}}},
+          {"verdict", LaunchVerdictName(prediction.verdict)},
+          {"storage", prediction.storage},
+          {"arithmetic", prediction.arithmetic}};
+}
 
-Json DoctorJson(const std::string& tool_version, const DoctorInput& input, const PoolMetrics* metrics,
-                const Findings& findings) {
+Json FindingsJson(const Findings& findings) {
   Json list = Json::array();
   for (const Finding& finding : findings) {
     Json evidence = Json::array();
@@ -93,11 +146,34 @@ Json DoctorJson(const std::string& tool_version, const DoctorInput& input, const
                     {"type", finding.type},
                     {"check", finding.check}});
   }
+  return list;
+}
+
+Json ChecklistJson(const std::vector<CheckStep>& steps) {
+  if (steps.empty()) return nullptr;
+  Json list = Json::array();
+  for (const CheckStep& step : steps) {
+    list.push_back({{"id", step.id},
+                    {"question", step.question},
+                    {"state", CheckStateName(step.state)},
+                    {"answer", step.answer},
+                    {"next", step.next}});
+  }
+  return list;
+}
+
+}  // namespace
+
+Json DoctorJson(const std::string& tool_version, const DoctorReport& report) {
+  const DoctorInput& input = report.input;
+  const bool launch = input.launch != nullptr && report.launch_input != nullptr;
   return {{"schema", "haypile.doctor/1"},
           {"tool_version", tool_version},
+          {"launch", launch ? LaunchJson(*report.launch_input, *input.launch) : Json(nullptr)},
           {"log", input.log != nullptr ? LogJson(*input.log) : Json(nullptr)},
-          {"metrics", metrics != nullptr ? MetricsJson(*metrics) : Json(nullptr)},
-          {"findings", list}};
+          {"metrics", input.metrics != nullptr ? MetricsJson(*input.metrics) : Json(nullptr)},
+          {"findings", FindingsJson(report.findings)},
+          {"checklist", ChecklistJson(report.checklist)}};
 }
 
 }  // namespace haypile

@@ -1,18 +1,22 @@
+#include "engines/doctor_metrics.h"
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "engines/doctor.h"
+#include "engines/metrics_window.h"
 #include "planner/number_text.h"
 
 namespace haypile {
 namespace {
 
-constexpr double kNearlyFull = 0.9;
+constexpr double kNearlyFull = kNearlyFullUsage;
 
 LogLine Value(const std::string& text) { return {0, text}; }
 
-std::string Whole(double value) { return Grouped(static_cast<int64_t>(std::llround(std::min(value, 9e15)))); }
+std::string Whole(double value) { return WholeText(value); }
 
 std::vector<LogLine> EvidenceOf(const PoolMetrics& metrics) {
   std::vector<LogLine> evidence;
@@ -52,8 +56,7 @@ Finding PoolAnswer(const PoolMetrics& metrics) {
         "A request that finds no room waits, and a preempted one is computed again: a larger pool, fewer requests at "
         "once "
         "or a smaller KV dtype helps.";
-    finding.type = {"haypile plan MODEL   # what each dtype would hold", "haypile compare MODEL   # what it costs",
-                    "--max-num-seqs N   # fewer at once (SGLang: --max-running-requests)"};
+    finding.type = LimitAdvice();
     finding.check = "no further preemptions and usage below 90% at the same load";
     return finding;
   }
@@ -73,23 +76,33 @@ Finding PoolAnswer(const PoolMetrics& metrics) {
   return finding;
 }
 
-void AddPrefix(const PoolMetrics& metrics, Findings& findings) {
+}  // namespace
+
+std::string WholeText(double value) {
+  return Grouped(static_cast<int64_t>(std::llround(std::clamp(value, -9e15, 9e15))));
+}
+
+std::vector<std::string> LimitAdvice() {
+  return {"haypile plan MODEL   # what each dtype would hold", "haypile compare MODEL   # what it costs",
+          "--max-num-seqs N   # fewer at once (SGLang: --max-running-requests)"};
+}
+
+void AddPrefixHits(const PoolMetrics& metrics, const std::string& over, Findings& findings) {
   if (!metrics.prefix_hit_rate || metrics.prefix_queries.value_or(1.0) <= 0) return;
   const double rate = *metrics.prefix_hit_rate;
   findings.push_back({"prefix.hits",
                       Severity::kNote,
-                      fmt::format("{:.1f}% of prompt tokens came from the prefix cache.", 100 * rate),
+                      fmt::format("{:.1f}% of prompt tokens came from the prefix cache, {}.", 100 * rate, over),
                       {},
                       rate < 0.05
                           ? "Prompts share nothing, or their blocks are gone before they are asked for again: a larger "
-                            "pool helps only the "
-                            "second."
+                            "pool helps only the second."
                           : "What the pool keeps beyond running requests earns this; a larger pool may earn more.",
                       {},
                       "the share over a day"});
 }
 
-void AddRecomputed(const PoolMetrics& metrics, Findings& findings) {
+void AddRecomputed(const PoolMetrics& metrics, const std::string& over, Findings& findings) {
   if (!metrics.computed_prompt_tokens || !metrics.prompt_tokens || metrics.preemptions.value_or(0.0) <= 0) return;
   const double saved = metrics.prefix_hits.value_or(0.0);
   const double needed = *metrics.prompt_tokens - saved;
@@ -98,20 +111,31 @@ void AddRecomputed(const PoolMetrics& metrics, Findings& findings) {
   findings.push_back(
       {"load.recomputed",
        Severity::kWarning,
-       fmt::format("{} of {} computed prompt tokens ({:.1f}%) were computed again after preemptions.", Whole(again),
-                   Whole(*metrics.computed_prompt_tokens), 100 * again / *metrics.computed_prompt_tokens),
-       {},
+       fmt::format("{} of {} computed prompt tokens ({:.1f}%) were computed again after preemptions, {}.", Whole(again),
+                   Whole(*metrics.computed_prompt_tokens), 100 * again / *metrics.computed_prompt_tokens, over),
+       {{0, fmt::format("prompt tokens {}, of the prefix cache {}, computed {}, preemptions {}",
+                        Whole(*metrics.prompt_tokens), Whole(saved), Whole(*metrics.computed_prompt_tokens),
+                        Whole(*metrics.preemptions))}},
        "Work done twice is throughput lost.",
        {"--max-num-seqs N   # fewer at once"},
        "the share falls under the same load"});
 }
 
-void AddLatency(const PoolMetrics& metrics, Findings& findings) {
+void AddLatencies(const PoolMetrics& metrics, const std::string& over, Findings& findings) {
   std::string text;
+  std::vector<LogLine> evidence;
   const auto add = [&](const char* what, const std::optional<LatencyMetric>& latency) {
     if (!latency) return;
     text += fmt::format("{}{} {:.3f} s on average", text.empty() ? "" : "; ", what, latency->mean_s);
     if (latency->p95_at_most_s) text += fmt::format(" (95% within {:g} s)", *latency->p95_at_most_s);
+    std::string line;
+    for (const LatencyQuantile& quantile : latency->quantiles) {
+      line += line.empty() ? "" : ", ";
+      line += quantile.estimate_s ? fmt::format("{:g}%: {:.3f} s (between {:g} and {:g})", 100 * quantile.quantile,
+                                                *quantile.estimate_s, quantile.above_s, *quantile.at_most_s)
+                                  : fmt::format("{:g}%: above {:g} s", 100 * quantile.quantile, quantile.above_s);
+    }
+    if (!line.empty()) evidence.push_back(Value(fmt::format("{}, {} samples: {}", what, Whole(latency->count), line)));
   };
   add("time to the first token", metrics.time_to_first_token);
   add("time per token", metrics.time_per_token);
@@ -119,14 +143,14 @@ void AddLatency(const PoolMetrics& metrics, Findings& findings) {
   if (text.empty()) return;
   findings.push_back({"latency",
                       Severity::kNote,
-                      text + ".",
-                      {},
-                      "Since the server's start, from histograms: a bound is its bucket's edge.",
+                      text + "; " + over + ".",
+                      evidence,
+                      "From histograms: a bound is its bucket's edge, a quantile lies somewhere inside its bucket.",
                       {},
                       "the same figures after the change"});
 }
 
-void AddCache(const PoolMetrics& metrics, Findings& findings) {
+void AddPoolSize(const PoolMetrics& metrics, Findings& findings) {
   if (!metrics.pool_tokens && metrics.cache_dtype.empty()) return;
   std::string text = "The pool: ";
   if (metrics.pool_tokens) text += Whole(*metrics.pool_tokens) + " tokens";
@@ -143,14 +167,13 @@ void AddCache(const PoolMetrics& metrics, Findings& findings) {
                       "haypile plan MODEL gives the same number"});
 }
 
-}  // namespace
-
 Findings DiagnoseMetrics(const PoolMetrics& metrics) {
+  const std::string over = "since the server's start";
   Findings findings{PoolAnswer(metrics)};
-  AddRecomputed(metrics, findings);
-  AddPrefix(metrics, findings);
-  AddLatency(metrics, findings);
-  AddCache(metrics, findings);
+  AddRecomputed(metrics, over, findings);
+  AddPrefixHits(metrics, over, findings);
+  AddLatencies(metrics, over, findings);
+  AddPoolSize(metrics, findings);
   return findings;
 }
 

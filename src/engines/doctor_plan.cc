@@ -1,3 +1,5 @@
+#include "engines/doctor_plan.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +15,8 @@ namespace {
 
 constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
+}  // namespace
+
 const PoolLine* PoolWithTokens(const LogRecord& log) {
   for (auto pool = log.pools.rbegin(); pool != log.pools.rend(); ++pool) {
     if (pool->tokens && pool->what != "sliding window" && pool->what != "state") return &*pool;
@@ -20,12 +24,7 @@ const PoolLine* PoolWithTokens(const LogRecord& log) {
   return nullptr;
 }
 
-// Bytes that the pool had, and by how much the log's rounding may be off.
-struct PoolBytes {
-  double bytes = 0.0;
-  double error = 0.0;
-};
-std::optional<PoolBytes> BytesOf(const LogRecord& log) {
+std::optional<PoolBytes> PoolBytesOf(const LogRecord& log) {
   if (log.kv_cache_bytes) return PoolBytes{static_cast<double>(log.kv_cache_bytes->value), 0.0};
   std::optional<double> gib;
   for (const MemoryLine& memory : log.memory) {
@@ -37,6 +36,8 @@ std::optional<PoolBytes> BytesOf(const LogRecord& log) {
   if (bytes > 0 && log.engine != LogEngine::kVllm) return PoolBytes{bytes, 0.01 * kGib};
   return std::nullopt;
 }
+
+namespace {
 
 std::optional<PlanRequest> RequestOf(const LogRecord& log) {
   PlanRequest request;
@@ -79,28 +80,64 @@ bool Agrees(int64_t printed, int64_t low, int64_t high, int64_t block) {
   return printed + slack >= low && printed <= high + slack;
 }
 
-// What else would explain the printed number: another dtype, or prefix caching the other way.
-std::string TermOf(const DoctorInput& input, const PlanRequest& request, const PoolBytes& bytes, const PoolPlan& plan,
-                   int64_t printed) {
-  for (const char* dtype : {"auto", "fp8", "nvfp4"}) {
+// The term that explains a printed number which is not the planned one.
+struct Term {
+  std::string id;  // of the finding
+  std::string text;
+};
+
+// Another dtype, prefix caching the other way, or the block of the log.
+std::optional<Term> ExplainedByReplan(const DoctorInput& input, const PlanRequest& request, const PoolBytes& bytes,
+                                      const PoolPlan& plan, int64_t printed) {
+  const auto fits = [&](const PlanRequest& other) -> std::optional<PoolPlan> {
+    auto tried = PlanWith(input, other, bytes.bytes);
+    if (!tried) return std::nullopt;
+    const double off = std::abs(static_cast<double>(tried->pool_tokens - printed));
+    return off <= 0.01 * static_cast<double>(printed) ? tried : std::nullopt;
+  };
+  const SaidCount& block = input.log->attention_block;
+  const std::string block_text = block && plan.block_size != block->value
+                                     ? fmt::format("The block size differs: {} tokens planned, {} in the log.",
+                                                   Grouped(plan.block_size), Grouped(block->value))
+                                     : "";
+  if (!block_text.empty()) {
+    PlanRequest other = request;
+    other.block_size = block->value;
+    if (fits(other))
+      return Term{"plan.differs_by_block_size", block_text + " With that block the plan gives the printed number."};
+  }
+  for (const char* dtype : {"auto", "fp8", "fp8_e4m3", "nvfp4", "int8_per_token_head"}) {
     if (request.kv_cache_dtype == dtype) continue;
     PlanRequest other = request;
     other.kv_cache_dtype = dtype;
-    const auto tried = PlanWith(input, other, bytes.bytes);
-    if (tried && std::abs(static_cast<double>(tried->pool_tokens - printed)) <= 0.01 * static_cast<double>(printed)) {
-      return fmt::format(
-          "The number fits a cache of dtype {} ({} bytes a token instead of {}): the dtype is not the one asked for.",
-          tried->resolved_kv_cache_dtype, Grouped(tried->bytes_per_token), Grouped(plan.bytes_per_token));
-    }
+    const auto tried = fits(other);
+    if (!tried || tried->bytes_per_token == plan.bytes_per_token) continue;
+    return Term{
+        "plan.differs_by_dtype",
+        fmt::format("The number fits a cache of dtype {} ({} bytes a token instead of {}): the dtype is not the one "
+                    "asked for.",
+                    tried->resolved_kv_cache_dtype, Grouped(tried->bytes_per_token), Grouped(plan.bytes_per_token))};
   }
-  if (input.log->attention_block && plan.block_size != input.log->attention_block->value) {
-    return fmt::format("The block size differs: {} tokens planned, {} in the log.", Grouped(plan.block_size),
-                       Grouped(input.log->attention_block->value));
+  for (const bool caching : {false, true}) {
+    PlanRequest other = request;
+    other.prefix_caching = caching;
+    const auto tried = fits(other);
+    if (!tried || tried->pool_tokens == plan.pool_tokens) continue;
+    return Term{"plan.differs_by_prefix_caching",
+                fmt::format("The number fits prefix caching {}: it decides how many states a request keeps.",
+                            caching ? "on" : "off")};
   }
+  return block_text.empty() ? std::nullopt : std::optional(Term{"plan.differs_by_block_size", block_text});
+}
+
+Term TermOf(const DoctorInput& input, const PlanRequest& request, const PoolBytes& bytes, const PoolPlan& plan,
+            int64_t printed) {
+  if (auto term = ExplainedByReplan(input, request, bytes, plan, printed)) return *std::move(term);
   const double gap = static_cast<double>(plan.pool_tokens - printed) * static_cast<double>(plan.bytes_per_token);
-  return fmt::format(
-      "At {} bytes a token the gap is {:.2f} GiB a rank: memory, not the cell, is the term that differs.",
-      Grouped(plan.bytes_per_token), std::abs(gap) / kGib);
+  return {
+      "plan.differs_by_memory",
+      fmt::format("At {} bytes a token the gap is {:.2f} GiB a rank: memory, not the cell, is the term that differs.",
+                  Grouped(plan.bytes_per_token), std::abs(gap) / kGib)};
 }
 
 void AddComparison(const DoctorInput& input, const PlanRequest& request, const PoolBytes& bytes, const PoolLine& pool,
@@ -127,13 +164,13 @@ void AddComparison(const DoctorInput& input, const PlanRequest& request, const P
                                Grouped(plan->bytes_per_token));
     finding.why = "The engine allocates the dtype that was asked for, in the layers that the config names.";
   } else {
-    finding.id = "plan.differs";
+    const Term term = TermOf(input, request, bytes, *plan, printed);
+    finding.id = term.id;
     finding.severity = Severity::kWarning;
     finding.what =
         fmt::format("The pool is {} than planned: {} tokens printed, {} planned ({:+.1f}%). {}",
                     printed < plan->pool_tokens ? "smaller" : "larger", Grouped(printed), Grouped(plan->pool_tokens),
-                    100.0 * (static_cast<double>(printed) / static_cast<double>(plan->pool_tokens) - 1.0),
-                    TermOf(input, request, bytes, *plan, printed));
+                    100.0 * (static_cast<double>(printed) / static_cast<double>(plan->pool_tokens) - 1.0), term.text);
     finding.why = "A pool that is not as planned holds another dtype, other layers or less memory than believed.";
     finding.type = {"haypile plan " + input.checkpoint->folder + " --explain   # every term of the number"};
     finding.check = "the plan and the log agree to a block";
@@ -146,6 +183,7 @@ void AddComparison(const DoctorInput& input, const PlanRequest& request, const P
 void FindPlanGap(const DoctorInput& input, Findings& findings) {
   const PoolLine* pool = PoolWithTokens(*input.log);
   if (pool == nullptr) return;
+  if (input.plan != nullptr) FindPlanFileGap(input, *pool, findings);
   if (input.planned_tokens) {
     const double planned = static_cast<double>(*input.planned_tokens), printed = static_cast<double>(*pool->tokens);
     const bool agrees = std::abs(printed - planned) <= 0.01 * planned;
@@ -168,7 +206,7 @@ void FindPlanGap(const DoctorInput& input, Findings& findings) {
   }
   if (input.checkpoint == nullptr || !input.checkpoint->geometry_known || input.log->speculative) return;
   const auto request = RequestOf(*input.log);
-  const auto bytes = BytesOf(*input.log);
+  const auto bytes = PoolBytesOf(*input.log);
   if (request && bytes) AddComparison(input, *request, *bytes, *pool, findings);
 }
 

@@ -13,6 +13,14 @@ struct Notes {
   std::string dropped_example;
 };
 
+// "qkqkv_proj" and the like are what renaming "k_proj" or "v_proj" inside "qkv_proj" leaves.
+std::string Unmangled(std::string tensor) {
+  for (const std::string_view mangled : {"qkqkv_proj", "qkvqkv_proj", "qqkv_proj"}) {
+    if (const size_t at = tensor.find(mangled); at != std::string::npos) tensor.replace(at, mangled.size(), "qkv_proj");
+  }
+  return tensor;
+}
+
 Notes NotesOf(const LogRecord& log) {
   Notes notes;
   for (const ScaleLine& scale : log.scales) {
@@ -39,9 +47,9 @@ Notes NotesOf(const LogRecord& log) {
       case ScaleNote::kQuery:
         break;
       case ScaleNote::kDropped:
-        if (!scale.tensor.empty() && !KvScaleSpelling(scale.tensor)) break;  // a weight's scale
+        if (!scale.tensor.empty() && !ParseKvScaleName(Unmangled(scale.tensor))) break;  // a weight's scale
         lines = &notes.dropped;
-        if (const int layer = LayerOfTensor(scale.tensor); layer >= 0) notes.dropped_layers.insert(layer);
+        if (const int layer = PlaceOfTensor(scale.tensor).layer; layer >= 0) notes.dropped_layers.insert(layer);
         if (notes.dropped_example.empty()) notes.dropped_example = scale.tensor;
         break;
     }
@@ -50,22 +58,14 @@ Notes NotesOf(const LogRecord& log) {
   return notes;
 }
 
-// "qkqkv_proj" and the like are what renaming "k_proj" or "v_proj" inside "qkv_proj" leaves.
-std::string Unmangled(std::string tensor) {
-  for (const std::string_view mangled : {"qkqkv_proj", "qkvqkv_proj", "qqkv_proj"}) {
-    if (const size_t at = tensor.find(mangled); at != std::string::npos) tensor.replace(at, mangled.size(), "qkv_proj");
-  }
-  return tensor;
-}
-
 std::vector<LogLine> First(const std::vector<LogLine>& lines, size_t most = 3) {
   return {lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(std::min(most, lines.size()))};
 }
 
 std::string Spellings(const CheckpointScales& checkpoint) {
   std::string text;
-  for (const ScaleSpelling spelling : checkpoint.spellings) {
-    text += (text.empty() ? "" : ", ") + ScaleSpellingName(spelling);
+  for (const KvScaleFamily family : checkpoint.families) {
+    text += (text.empty() ? "" : ", ") + std::string(KvScaleFamilyName(family));
   }
   return text;
 }
@@ -121,8 +121,8 @@ void AddDropped(const LogRecord& log, const Notes& notes, bool matters, Findings
 // Whether the loaders of SGLang are known to lose this spelling (Qwen2, Qwen3-MoE and Mixtral families).
 bool SglangLoses(const CheckpointScales& checkpoint) {
   bool plain = false;
-  for (const ScaleSpelling spelling : checkpoint.spellings) {
-    plain = plain || spelling == ScaleSpelling::kAttn || spelling == ScaleSpelling::kAttention;
+  for (const KvScaleFamily family : checkpoint.families) {
+    plain = plain || family == KvScaleFamily::kEngine || family == KvScaleFamily::kAttention;
   }
   const std::string type = LowerCase(checkpoint.geometry.model_type + " " + checkpoint.geometry.architecture);
   return !plain && (Contains(type, "qwen2") || Contains(type, "qwen3_moe") || Contains(type, "qwen3moe") ||

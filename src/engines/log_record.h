@@ -64,7 +64,7 @@ struct PoolLine {
 
 // Memory in GiB that one rank names.
 struct MemoryLine {
-  enum class Kind { kForPool, kBeforeWeights, kAfterWeights, kFreeAtEnd } kind;
+  enum class Kind { kForPool, kBeforeWeights, kAfterWeights, kFreeAtEnd, kWeights, kGraphs } kind;
   double gib = 0.0;
   std::string rank;  // as the logger names it, empty where it does not
   LogLine line;

@@ -27,12 +27,23 @@ inline constexpr uint64_t kMaxMetricsBytes = uint64_t{64} << 20;
 // text holds no sample at all.
 Result<std::vector<MetricSample>> ParseMetricsText(std::string_view text);
 
-// A histogram's count and sum over all label sets, and the upper bound of the bucket that holds a quantile.
+// A quantile out of a histogram: inside the bucket (above_s, at_most_s], and where it would lie if the bucket's
+// samples were spread evenly. Beyond the last finite bucket nothing but above_s is known.
+struct LatencyQuantile {
+  double quantile = 0.0;
+  double above_s = 0.0;
+  std::optional<double> at_most_s;
+  std::optional<double> estimate_s;
+};
+
+// A histogram's count and sum over all label sets.
 struct LatencyMetric {
   double count = 0.0;
   double mean_s = 0.0;
-  std::optional<double> p95_at_most_s;  // empty: beyond the last finite bucket
+  std::optional<double> p95_at_most_s;     // empty: beyond the last finite bucket
+  std::vector<LatencyQuantile> quantiles;  // of kLatencyQuantiles; empty: the metrics hold no buckets
 };
+inline constexpr double kLatencyQuantiles[] = {0.5, 0.95, 0.99};
 
 // What a serving engine's metrics say of its pool, under old and new names (vLLM V0 and V1, SGLang, TensorRT-LLM,
 // llama.cpp). Gauges of several engines (ranks) are the worst one's; counters are summed. Empty: not exposed.
@@ -50,8 +61,17 @@ struct PoolMetrics {
 };
 PoolMetrics PoolMetricsOf(const std::vector<MetricSample>& samples);
 
-// The text of a metrics endpoint: http://HOST[:PORT][/PATH] (no path: /metrics), or a file. Plain HTTP only, answers
-// within 5 seconds, at most kMaxMetricsBytes. kInvalidArgument, kNetwork, kNotFound, kIo.
-Result<std::string> FetchMetrics(const std::string& url_or_path);
+// How long one look may take, and how much it may bring.
+struct FetchLimits {
+  double silence_s = 5.0;  // to connect, and between two pieces of an answer
+  double total_s = 10.0;   // of the whole answer
+  uint64_t bytes = kMaxMetricsBytes;
+};
+
+bool IsMetricsUrl(const std::string& url_or_path);  // http:// or https://, not a file
+
+// The text of a metrics endpoint: http://HOST[:PORT][/PATH] (no path: /metrics), or a file. Plain HTTP only.
+// kInvalidArgument, kNetwork (no answer, a status other than 200, beyond a limit), kNotFound, kIo.
+Result<std::string> FetchMetrics(const std::string& url_or_path, const FetchLimits& limits = {});
 
 }  // namespace haypile

@@ -44,25 +44,50 @@ std::optional<double> SumWhere(const Samples& samples, std::string_view name, st
   return sum;
 }
 
+using Buckets = std::map<double, double>;  // upper bound -> samples at or below it
+
+Buckets BucketsOf(const Samples& samples, const std::string& name) {
+  Buckets buckets;
+  for (const MetricSample& sample : samples) {
+    const std::string* bound = sample.Label("le");
+    if (bound == nullptr || !Is(sample, {name})) continue;
+    buckets[*bound == "+Inf" ? std::numeric_limits<double>::infinity() : std::strtod(bound->c_str(), nullptr)] +=
+        sample.value;
+  }
+  return buckets;
+}
+
+LatencyQuantile QuantileOf(const Buckets& buckets, double quantile, double count) {
+  LatencyQuantile result{quantile, 0.0, std::nullopt, std::nullopt};
+  const double wanted = quantile * count;
+  double below = 0.0;
+  for (const auto& [bound, at_or_below] : buckets) {
+    if (at_or_below < wanted) {
+      below = at_or_below;
+      if (std::isfinite(bound)) result.above_s = bound;
+      continue;
+    }
+    if (!std::isfinite(bound)) break;
+    result.at_most_s = bound;
+    const double inside = at_or_below - below;
+    result.estimate_s = result.above_s + (bound - result.above_s) * (inside > 0 ? (wanted - below) / inside : 1.0);
+    break;
+  }
+  return result;
+}
+
 std::optional<LatencyMetric> Latency(const Samples& samples, Names names) {
   for (const std::string_view name : names) {
     const std::string base(name);
     const auto count = Sum(samples, {base + "_count"});
     const auto sum = Sum(samples, {base + "_sum"});
     if (!count || !sum || *count <= 0) continue;
-    LatencyMetric latency{*count, *sum / *count, std::nullopt};
-    std::map<double, double> buckets;
-    for (const MetricSample& sample : samples) {
-      const std::string* bound = sample.Label("le");
-      if (bound != nullptr && Is(sample, {base + "_bucket"})) {
-        buckets[*bound == "+Inf" ? std::numeric_limits<double>::infinity() : std::strtod(bound->c_str(), nullptr)] +=
-            sample.value;
-      }
-    }
-    for (const auto& [bound, below] : buckets) {
-      if (below < 0.95 * *count) continue;
-      if (std::isfinite(bound)) latency.p95_at_most_s = bound;
-      break;
+    LatencyMetric latency{*count, *sum / *count, std::nullopt, {}};
+    const Buckets buckets = BucketsOf(samples, base + "_bucket");
+    if (!buckets.empty()) {
+      for (const double quantile : kLatencyQuantiles)
+        latency.quantiles.push_back(QuantileOf(buckets, quantile, *count));
+      latency.p95_at_most_s = QuantileOf(buckets, 0.95, *count).at_most_s;
     }
     return latency;
   }

@@ -107,6 +107,9 @@ bool ReadConfig(std::string_view text, const LogLine& line, LogRecord& record) {
   }
   if (Contains(text, "Graph capturing finished") || Contains(text, "CUDA graph memory")) {
     SayOnce(record.graphs, std::string(Message(text)), line);
+    auto gib = NumberAfter(text, "Estimated CUDA graph memory: ");
+    if (!gib) gib = NumberAfter(text, "secs, took ");
+    if (gib) record.memory.push_back({MemoryLine::Kind::kGraphs, *gib, RankOf(text), line});
     return true;
   }
   if (const auto length = CountAfter(text, "Using max model len ")) {
@@ -211,6 +214,11 @@ bool ReadMemoryLine(std::string_view text, const LogLine& line, LogRecord& recor
   if (Contains(text, "GiB for KV cache on node")) {
     const auto gib = NumberAfter(text, "set (");
     if (gib) record.memory.push_back({Kind::kForPool, *gib, "", line});
+    return true;
+  }
+  // "Model loading took 14.99 GiB memory and 3.1 seconds"; older: "... took 14.99 GB and ..."
+  if (const auto weights = NumberAfter(text, "Model loading took ")) {
+    record.memory.push_back({Kind::kWeights, *weights, RankOf(text), line});
     return true;
   }
   return Contains(text, "Model loading took") || Contains(text, "Loading weights took") ||

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json_fwd.h"
+#include "engines/doctor.h"
+#include "engines/launch.h"
+
+namespace haypile {
+
+enum class CheckState { kDone, kTrouble, kOpen };  // answered well; answered badly; not answered
+std::string CheckStateName(CheckState state);      // "done", "trouble", "open"
+
+// One question of the order in which the field finds out what a quantized cache does.
+struct CheckStep {
+  std::string id;        // "pool", "scales", "backend", "accuracy", "speed"
+  std::string question;  // "Is the pool the limit?"
+  CheckState state = CheckState::kOpen;
+  std::string answer;             // what is known from the inputs; kOpen: what is missing
+  std::vector<std::string> next;  // the commands to run now; empty: none is needed
+};
+
+// All five questions in their order, answered from what was given and found.
+std::vector<CheckStep> Checklist(const DoctorInput& input, const Findings& findings);
+
+// Everything that one run of the doctor says.
+struct DoctorReport {
+  DoctorInput input;
+  const LaunchInput* launch_input = nullptr;  // with input.launch
+  Findings findings;
+  std::vector<CheckStep> checklist;  // empty: not asked for
+};
+
+// schema haypile.doctor/1, docs/schemas/haypile.doctor-1.schema.json.
+Json DoctorJson(const std::string& tool_version, const DoctorReport& report);
+
+}  // namespace haypile
