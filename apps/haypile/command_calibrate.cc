@@ -23,7 +23,7 @@ namespace {
 
 struct CalibrateFlags {
   CalibrateRequest request;
-  std::string format = "fp8_e4m3", method = "amax", strategy = "tensor";
+  std::string format = "fp8_e4m3", method = "mse", strategy = "tensor";
   std::string output_path, sglang_path, json_path, compressed_tensors_path, model_opt_path, model_type;
   int tp_size = 1;
   int threads = 0;

@@ -56,6 +56,7 @@ struct LayerCalibration {
 struct MethodCheck {
   ScaleMethod method = ScaleMethod::kAmax;
   double mean_kl = 0;
+  double mean_nll = 0;     // of the text's next tokens, nats
   double less_at_one = 0;  // mean_kl minus that at 1.0, over the same tokens: below 0 is better than 1.0
   double less_stderr = 0;  // of that mean difference
 };
@@ -66,6 +67,7 @@ struct OutputCheck {
   bool held_out = false;  // on text that the scales were not made from
   double mean_kl_at_one = 0, mean_kl_calibrated = 0;
   double mean_kl_noise = 0;  // of the bf16 cache against itself in other chunks
+  double mean_nll_bf16 = 0, mean_nll_at_one = 0;
   std::vector<MethodCheck> methods;
 };
 

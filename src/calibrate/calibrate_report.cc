@@ -70,10 +70,16 @@ TextTable LayerTable(const CalibrateResult& result) {
 }
 
 TextTable MethodTable(const OutputCheck& output) {
-  TextTable table({{"--method"}, {"mean KL", Align::kRight}, {"less at 1.0", Align::kRight}, {"+-", Align::kRight}});
+  TextTable table({{"scales by"},
+                   {"mean KL", Align::kRight},
+                   {"less at 1.0", Align::kRight},
+                   {"+-", Align::kRight},
+                   {"NLL", Align::kRight}});
+  table.AddRow({"bf16 cache", "", "", "", fmt::format("{:.5f}", output.mean_nll_bf16)});
+  table.AddRow({"1.0", KlText(output.mean_kl_at_one), "", "", fmt::format("{:.5f}", output.mean_nll_at_one)});
   for (const MethodCheck& check : output.methods) {
     table.AddRow({NameOf(check.method), KlText(check.mean_kl), SignificantText(check.less_at_one, 2),
-                  SignificantText(check.less_stderr, 2)});
+                  SignificantText(check.less_stderr, 2), fmt::format("{:.5f}", check.mean_nll)});
   }
   return table;
 }
@@ -150,7 +156,7 @@ std::string CalibrateText(const CalibrateResult& result, int width, bool colour)
                         output.tokens, output.held_out ? " that were not calibrated on" : "",
                         KlText(output.mean_kl_calibrated), KlText(output.mean_kl_at_one), KlText(output.mean_kl_noise));
     text += "\n" + MethodTable(output).Render(width, colour);
-    text += "\nless at 1.0: mean over the same tokens, +- its standard error; below 0 is better than 1.0\n";
+    text += "\nless at 1.0: mean KL minus that at 1.0, +- its standard error over tokens; below 0 is better than 1.0\n";
   }
   return text;
 }
@@ -198,11 +204,14 @@ std::string CalibrateJsonText(const CalibrateResult& result) {
                       {"mean_kl_calibrated", result.output->mean_kl_calibrated},
                       {"mean_kl_at_one", result.output->mean_kl_at_one},
                       {"mean_kl_noise", result.output->mean_kl_noise},
+                      {"mean_nll_bf16", result.output->mean_nll_bf16},
+                      {"mean_nll_at_one", result.output->mean_nll_at_one},
                       {"held_out", result.output->held_out},
                       {"methods", Json::array()}};
     for (const MethodCheck& check : result.output->methods) {
       json["output"]["methods"].push_back({{"method", NameOf(check.method)},
                                            {"mean_kl", check.mean_kl},
+                                           {"mean_nll", check.mean_nll},
                                            {"less_at_one", check.less_at_one},
                                            {"less_stderr", check.less_stderr}});
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "base/check.h"
 #include "base/json.h"
@@ -20,7 +21,10 @@ constexpr int kWholeLanes = 3;
 // Divergence of one lane from the baseline, and how much it differs from the first candidate's, token by token.
 struct LaneKl {
   double mean = 0, less_first = 0, less_stderr = 0;
+  double nll = 0, baseline_nll = 0;
 };
+constexpr double LaneKl::*kLaneKlFields[] = {&LaneKl::mean, &LaneKl::less_first, &LaneKl::less_stderr, &LaneKl::nll,
+                                             &LaneKl::baseline_nll};
 
 LaneKl KlOf(const std::vector<RowDivergence>& lane, const std::vector<RowDivergence>& first) {
   const auto count = static_cast<double>(lane.size());
@@ -30,10 +34,28 @@ LaneKl KlOf(const std::vector<RowDivergence>& lane, const std::vector<RowDiverge
     const double less = lane[i].kl - first[i].kl;
     out.mean += lane[i].kl / count;
     out.less_first += less / count;
+    out.nll += lane[i].candidate_nll / count;
+    out.baseline_nll += lane[i].baseline_nll / count;
     squares += less * less / count;
   }
   out.less_stderr = std::sqrt(std::max(0.0, squares - out.less_first * out.less_first) / count);
   return out;
+}
+
+Json JsonOf(const LaneKl& lane) {
+  Json row = Json::array();
+  for (const auto field : kLaneKlFields) row.push_back(lane.*field);
+  return row;
+}
+
+std::optional<LaneKl> LaneKlFrom(const Json& row) {
+  if (!row.is_array() || row.size() != std::size(kLaneKlFields)) return std::nullopt;
+  LaneKl lane;
+  for (size_t i = 0; i < row.size(); ++i) {
+    if (!row[i].is_number()) return std::nullopt;
+    lane.*kLaneKlFields[i] = row[i].get<double>();
+  }
+  return lane;
 }
 
 class OutputMeter {
@@ -59,10 +81,12 @@ class OutputMeter {
     OutputCheck whole;
     whole.tokens = static_cast<int64_t>(wanted_.tokens.size());
     whole.mean_kl_at_one = kls.front().mean;
+    whole.mean_nll_at_one = kls.front().nll;
+    whole.mean_nll_bf16 = kls.front().baseline_nll;
     whole.mean_kl_noise = kls.back().mean;
     for (size_t i = 0; i < wanted_.methods.size(); ++i) {
       const LaneKl& kl = kls[i + 1];
-      whole.methods.push_back({wanted_.methods[i].method, kl.mean, kl.less_first, kl.less_stderr});
+      whole.methods.push_back({wanted_.methods[i].method, kl.mean, kl.nll, kl.less_first, kl.less_stderr});
       if (wanted_.methods[i].method == wanted_.chosen) whole.mean_kl_calibrated = kl.mean;
     }
     return whole;
@@ -107,7 +131,7 @@ class OutputMeter {
       Json stored = Json::array();
       for (const std::vector<RowDivergence>& lane : rows) {
         kls.push_back(KlOf(lane, rows[0]));
-        stored.push_back({kls.back().mean, kls.back().less_first, kls.back().less_stderr});
+        stored.push_back(JsonOf(kls.back()));
       }
       HAYPILE_TRY(state_.Put(step, stored));
     }
@@ -120,11 +144,9 @@ class OutputMeter {
     const Json* stored = state_.Find(step);
     if (stored == nullptr || !stored->is_array()) return kls;
     for (const Json& row : *stored) {
-      if (!row.is_array() || row.size() != 3) return {};
-      for (const Json& value : row) {
-        if (!value.is_number()) return {};
-      }
-      kls.push_back({row[0].get<double>(), row[1].get<double>(), row[2].get<double>()});
+      const auto lane = LaneKlFrom(row);
+      if (!lane) return {};
+      kls.push_back(*lane);
     }
     return kls;
   }
