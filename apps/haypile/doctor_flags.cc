@@ -23,6 +23,7 @@ Result<std::string> EngineOf(const std::string& name) {
   std::string engine = name.empty() ? "vllm" : name;
   std::transform(engine.begin(), engine.end(), engine.begin(), [](unsigned char c) { return std::tolower(c); });
   if (engine == "llama.cpp" || engine == "llama-server") engine = "llamacpp";
+  if (engine == "mistral.rs") engine = "mistralrs";
   if (engine == "tensorrt-llm" || engine == "tensorrt_llm") engine = "trtllm";
   const auto known = LaunchEngines();
   if (std::find(known.begin(), known.end(), engine) != known.end()) return engine;
@@ -120,7 +121,7 @@ void AddLaunchFlags(CLI::App& command, DoctorFlags& flags) {
   const auto text = [&](const char* names, std::string& target, const char* help) {
     command.add_option(names, target, help)->group(group);
   };
-  text("--engine", flags.engine, "vllm (default), sglang, trtllm, llamacpp, haypile or transformers");
+  text("--engine", flags.engine, "vllm (default), sglang, trtllm, llamacpp, haypile, transformers or mistralrs");
   text("--engine-version", flags.engine_version, "e.g. 0.32.0; default: the newest known");
   text("--model", flags.model, "A Hugging Face folder, a config.json, a GGUF file or a known name");
   text("--device", flags.device, "gpu or cpu: which build of the engine");

@@ -227,7 +227,9 @@ Finding SupportFinding(const LaunchInput& input, const LaunchSupport& support) {
 void AddVersionNote(const LaunchInput& input, LaunchPrediction& prediction) {
   const auto kind = PlannedEngine(input.engine);
   if (!kind || !input.version) return;
-  const EngineVersion newest = NewestKnownVersion(*kind);
+  // llama.cpp's sources were read at a later build than its pools were measured at.
+  constexpr EngineVersion kLlamacppRead{10470, 0, 0};
+  const EngineVersion newest = *kind == EngineKind::kLlamacpp ? kLlamacppRead : NewestKnownVersion(*kind);
   if (*input.version <= newest) return;
   prediction.findings.push_back(
       {"launch.version_newer",

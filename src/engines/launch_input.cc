@@ -31,6 +31,10 @@ void AddModel(const LaunchInput& input, std::set<std::string>& features) {
   if (traits.states) features.insert("states");
   if (traits.kv_shared) features.insert("kv_shared");
   if (traits.heads_differ) features.insert("heads_differ");
+  for (const LayerGeometry& layer : input.model.layers) {
+    const bool known = layer.cache == CacheKind::kMla && layer.head_dim_k > 0 && layer.head_dim_v > 0;
+    if (known && layer.head_dim_k != layer.head_dim_v) features.insert("mla_heads_differ");
+  }
   for (const int heads : traits.kv_heads) {
     if (heads % input.tensor_parallel == 0) continue;
     features.insert(input.tensor_parallel % heads == 0 ? "ranks_replicate" : "ranks_indivisible");
@@ -87,7 +91,7 @@ void AddFlags(const LaunchInput& input, std::set<std::string>& features) {
   if (input.decode_context_parallel > 1) features.insert("context_parallel");
 }
 
-constexpr std::array<std::string_view, 36> kWords = {"heads",
+constexpr std::array<std::string_view, 37> kWords = {"heads",
                                                      "mla",
                                                      "windows",
                                                      "sinks",
@@ -121,12 +125,15 @@ constexpr std::array<std::string_view, 36> kWords = {"heads",
                                                      "context_parallel",
                                                      "flash_attn_served",
                                                      "scales:unknown",
+                                                     "mla_heads_differ",
                                                      "scales:none",
                                                      "scales:present"};
 
 }  // namespace
 
-std::vector<std::string> LaunchEngines() { return {"vllm", "sglang", "trtllm", "llamacpp", "haypile", "transformers"}; }
+std::vector<std::string> LaunchEngines() {
+  return {"vllm", "sglang", "trtllm", "llamacpp", "haypile", "transformers", "mistralrs"};
+}
 
 std::optional<EngineKind> PlannedEngine(const std::string& engine) {
   const auto kind = ParseEngine(engine);

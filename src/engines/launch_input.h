@@ -34,7 +34,7 @@ struct LaunchInput {
   std::optional<KeyBias> key_bias = {};          // empty: the weights were not read
 };
 
-// The engines that rows speak of: those of plans, and "transformers".
+// The engines that rows speak of: those of plans, "transformers" and "mistralrs".
 std::vector<std::string> LaunchEngines();
 // Empty for an engine that plans do not know.
 std::optional<EngineKind> PlannedEngine(const std::string& engine);

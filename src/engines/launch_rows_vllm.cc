@@ -17,6 +17,12 @@ constexpr std::string_view kSameText =
 
 // id, engines, versions, devices, backends, dtypes, heads, features, models, outcome, what, why, type, check, source
 constexpr LaunchRow kRows[] = {
+    {"launch.no_such_dtype", "vllm", "..0.32", "any", "",
+     "int8 int4 e4m3 e5m2 bf16 fp16 f16 half fp4 mxfp4 mxfp8 q8_0 q4_0 fp4_mx_block16", "", "", "", kRefused,
+     "{dtype} is no --kv-cache-dtype of vLLM: auto, float16, bfloat16, fp8, fp8_e4m3, fp8_e5m2, nvfp4, "
+     "int8_per_token_head, int4_per_token_head, fp8_per_token_head and turboquant_* are.",
+     "The command line is refused: 'invalid choice'.", "--kv-cache-dtype fp8\n--kv-cache-dtype int8_per_token_head",
+     "the server is ready", "vLLM, config/cache.py CacheDType (main, 2026-08-20)"},
     {"launch.dtype_too_new", "vllm", "..0.19", "any", "",
      "nvfp4 nvfp4_4over6 turboquant_k8v4 turboquant_4bit_nc turboquant_k3v4_nc turboquant_3bit_nc int8_per_token_head "
      "int4_per_token_head fp8_per_token_head",
