@@ -61,7 +61,7 @@ void PrintFinding(const Finding& finding, int width, bool colour) {
 
 void PrintLaunchHead(const LaunchInput& input, const LaunchPrediction& prediction) {
   const std::string version = PlannedEngine(input.engine)
-                                  ? " " + LaunchVersion(input).Text() + (input.version ? "" : " (assumed)")
+                                  ? " " + LaunchVersionText(input) + (input.version ? "" : " (assumed)")
                                   : std::string();
   std::string verdict = LaunchVerdictName(prediction.verdict);
   std::replace(verdict.begin(), verdict.end(), '_', ' ');

@@ -16,6 +16,7 @@ constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 struct Account {
   const PoolLine* scheduler = nullptr;
   double free_gib = 0.0;      // after everything
+  double before_gib = 0.0;    // before the weights; 0: not known
   double reserved_gib = 0.0;  // kept free on purpose: memory before the weights times (1 - fraction); 0: not known
   double pool_gib = 0.0;
   std::vector<LogLine> evidence;
@@ -38,6 +39,7 @@ std::optional<Account> AccountOf(const LogRecord& log) {
     if (memory.kind == MemoryLine::Kind::kBeforeWeights && !before) before = memory.gib;
   }
   if (!known) return std::nullopt;
+  account.before_gib = before.value_or(0.0);
   if (before && log.memory_fraction) account.reserved_gib = *before * (1.0 - log.memory_fraction->value);
   account.evidence.push_back(account.scheduler->line);
   for (const PoolLine& pool : log.pools) {
@@ -80,8 +82,9 @@ void FindIdleMemory(const DoctorInput& input, Findings& findings) {
   const int64_t tokens = *account->scheduler->tokens;
   const int64_t length = account->scheduler->max_model_len.value_or(0);
   const double unused = account->free_gib - account->reserved_gib;
+  // What is kept free on purpose is not known without the fraction: by default it is up to a fifth of the device.
   const double floor_gib =
-      std::max(2.0, account->reserved_gib > 0 ? 0.1 * account->free_gib : 0.25 * account->free_gib);
+      account->reserved_gib > 0 ? std::max(2.0, 0.1 * account->free_gib) : std::max(8.0, 0.2 * account->before_gib);
   // Graphs and workspaces take a few GiB of what is kept free; a pool that is no larger than one context is no choice.
   const bool tiny = length > 0 && tokens < length / 4 && account->free_gib > 4.0;
   if (unused < floor_gib && !tiny) return;

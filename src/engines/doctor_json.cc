@@ -117,7 +117,7 @@ Json MetricsJson(const MetricsWindow& window) {
 
 Json LaunchJson(const LaunchInput& input, const LaunchPrediction& prediction) {
   return {{"engine", input.engine},
-          {"engine_version", PlannedEngine(input.engine) ? Json(LaunchVersion(input).Text()) : Json(nullptr)},
+          {"engine_version", PlannedEngine(input.engine) ? Json(LaunchVersionText(input)) : Json(nullptr)},
           {"engine_version_assumed", !input.version.has_value()},
           {"device", DeviceText(input.device, input.gpu)},
           {"compute_capability", input.gpu && input.gpu->sm > 0 ? Json(input.gpu->sm / 10.0) : Json(nullptr)},

@@ -246,7 +246,7 @@ void FindLoad(const DoctorInput& input, Findings& findings) {
       fmt::format(
           "--max-num-seqs {}   # so that prompts and what they will generate fit (SGLang: --max-running-requests)",
           fewer),
-      "haypile plan MODEL --lengths FILE   # how many requests of your lengths each dtype holds",
+      "haypile plan MODEL --length-distribution FILE   # how many requests of your lengths each dtype holds",
       "haypile doctor --metrics http://HOST:PORT   # preemptions and recomputed tokens as counters"};
   finding.check = "no preemptions, and usage below 95%, under the same load";
   findings.push_back(std::move(finding));

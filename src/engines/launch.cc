@@ -236,12 +236,28 @@ void AddVersionNote(const LaunchInput& input, LaunchPrediction& prediction) {
        Severity::kUnknown,
        fmt::format("{} {} is newer than the newest version that rows are of ({}): what they say may "
                    "no longer hold.",
-                   input.engine, input.version->Text(), newest.Text()),
+                   input.engine, LaunchVersionText(input),
+                   *kind == EngineKind::kLlamacpp ? "b" + std::to_string(newest.major) : newest.Text()),
        {{0, "source: the versions of the support matrix"}},
        "Backends and refusals change between releases.",
        HowToFindOut(input),
        "the log names the dtype and the backend"});
   if (prediction.verdict == LaunchVerdict::kServed) prediction.verdict = LaunchVerdict::kNotKnown;
+}
+
+// A row of trouble speaks against a backend that takes the dtype: nobody should read "served" beside it.
+void Overrule(LaunchPrediction& prediction) {
+  if (prediction.verdict == LaunchVerdict::kRefused) {
+    prediction.storage = "no";
+    prediction.arithmetic = "not known";
+  }
+  for (Finding& finding : prediction.findings) {
+    if (finding.id != "launch.served") continue;
+    finding.id = "launch.backend_takes_it";
+    finding.severity = Severity::kNote;
+    finding.what += " What else is found here speaks against it.";
+    finding.why = "A backend that takes the dtype is not enough.";
+  }
 }
 
 void AddRows(const Start& start, std::span<const LaunchRow> rows, LaunchPrediction& prediction) {
@@ -319,6 +335,7 @@ LaunchPrediction PredictLaunch(const LaunchInput& input) {
   AddRows(start, VllmLaunchRows(), prediction);
   AddRows(start, OtherLaunchRows(), prediction);
   AddVersionNote(input, prediction);
+  if (support.match == Match::kYes && prediction.verdict != LaunchVerdict::kServed) Overrule(prediction);
   std::stable_sort(prediction.findings.begin(), prediction.findings.end(),
                    [](const Finding& a, const Finding& b) { return a.severity > b.severity; });
   return prediction;

@@ -146,6 +146,11 @@ EngineVersion LaunchVersion(const LaunchInput& input) {
   return kind ? NewestKnownVersion(*kind) : EngineVersion{};
 }
 
+std::string LaunchVersionText(const LaunchInput& input) {
+  const EngineVersion version = LaunchVersion(input);
+  return input.engine == "llamacpp" ? "b" + std::to_string(version.major) : version.Text();
+}
+
 LaunchDtypes DtypesOf(const LaunchInput& input) {
   const size_t slash = input.kv_cache_dtype.find('/');
   LaunchDtypes dtypes{input.kv_cache_dtype.substr(0, slash),

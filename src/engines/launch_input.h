@@ -40,6 +40,7 @@ std::vector<std::string> LaunchEngines();
 std::optional<EngineKind> PlannedEngine(const std::string& engine);
 // The version that rows are held to: as asked, or the newest known.
 EngineVersion LaunchVersion(const LaunchInput& input);
+std::string LaunchVersionText(const LaunchInput& input);  // as the engine writes it: "0.32.0", "b9749"
 
 // K and V types: one, or llama.cpp's two.
 struct LaunchDtypes {

@@ -6,8 +6,7 @@ namespace {
 
 constexpr LaunchOutcome kRefused = LaunchOutcome::kRefused, kWrong = LaunchOutcome::kWrong,
                         kRisk = LaunchOutcome::kRisk, kNote = LaunchOutcome::kNote;
-constexpr std::string_view kFp8 = "fp8 fp8_e4m3 fp8_e5m2", kE4m3 = "fp8 fp8_e4m3", kNvfp4 = "nvfp4 nvfp4_4over6",
-                           kMx = "fp4_mx_block16 fp4_e2m1";
+constexpr std::string_view kFp8 = "fp8 fp8_e4m3 fp8_e5m2", kNvfp4 = "nvfp4 nvfp4_4over6";
 constexpr std::string_view kGgml = "q8_0 q4_0 q4_1 q5_0 q5_1 iq4_nl";
 constexpr std::string_view kFirstRequest =
     "the first request is answered, and its text is the one of the model's dtype";

@@ -164,7 +164,7 @@ LaunchSupport SupportOfLaunch(const LaunchInput& input, const std::string& dtype
     return {Match::kUnknown,
             "",
             fmt::format("Whether {} {} serves {} is not known: the rows are of versions {}.", input.engine,
-                        LaunchVersion(input).Text(), dtype, other->row->versions),
+                        LaunchVersionText(input), dtype, other->row->versions),
             std::string(other->row->source),
             "",
             {}};

@@ -194,7 +194,14 @@ bool ReadErrorLine(std::string_view text, const LogLine& line, LogRecord& record
     return true;
   }
   if (Contains(text, "KV cache pool is full. Retract requests")) {
-    if (!record.load.empty()) record.load.back().preemptions = record.load.back().preemptions.value_or(0) + 1;
+    if (record.load.empty()) {  // "is full", and no line of load yet
+      LoadLine full;
+      full.usage = 1.0;
+      full.line = line;
+      record.load.push_back(std::move(full));
+    }
+    LoadLine& load = record.load.back();
+    load.preemptions = load.preemptions.value_or(0.0) + NumberAfter(text, "#retracted_reqs: ").value_or(1.0);
     return true;
   }
   auto error = PythonError(text, line);
