@@ -83,7 +83,14 @@ class HeaderCollector {
 
  private:
   Status ReadHeader(const std::string& name) {
-    HAYPILE_TRY_ASSIGN(const HeaderFile file, HeaderFile::Open(headers_.folder + "/" + name, count_));
+    const std::string path = headers_.folder + "/" + name;
+    std::error_code ignored;
+    if (std::filesystem::is_symlink(path, ignored) && !std::filesystem::exists(path, ignored)) {
+      return Error(ErrorCode::kNotFound, "'" + path +
+                                             "': a link to a file that is not there (a download that was not " +
+                                             "finished?); fetch the checkpoint anew");
+    }
+    HAYPILE_TRY_ASSIGN(const HeaderFile file, HeaderFile::Open(path, count_));
     HAYPILE_TRY_ASSIGN(SafetensorsHeader header, ReadSafetensorsHeader(file));
     if (headers_.files.empty()) headers_.metadata = header.metadata;
     for (HeaderTensor& tensor : header.tensors) {

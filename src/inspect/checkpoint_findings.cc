@@ -51,19 +51,15 @@ void AddAbsentScales(const InspectReport& report, Findings* out) {
                  ? ", as ModelOpt's cast formats do (its default since 0.43), which write no scales"
                  : ", so scales were to be expected");
   }
-  out->push_back({kv.empty() ? FindingLevel::kNote : FindingLevel::kWarning,
-                  "kv_scales_absent",
-                  text,
-                  "compare the FP8 cache with 16 bits on your text before you ship it (haypile compare), or calibrate",
-                  {}});
+  out->push_back(
+      {kv.empty() ? FindingLevel::kNote : FindingLevel::kWarning, "kv_scales_absent", text,
+       "compare the FP8 cache with 16 bits on your text before you ship it (haypile compare), or calibrate"});
   if (weight_scales == 0) return;
-  out->push_back({FindingLevel::kWarning,
-                  "weight_scales_only",
+  out->push_back({FindingLevel::kWarning, "weight_scales_only",
                   fmt::format("weight scales do not imply KV scales: {} scale tensors of weights and activations are "
                               "here, and none of the KV cache",
                               weight_scales),
-                  "",
-                  {}});
+                  ""});
 }
 
 // KV scales and declaration, where one is there without the other.
@@ -72,18 +68,14 @@ void AddOrphans(const InspectReport& report, Findings* out) {
   const QuantizationDeclaration& declaration = report.declaration;
   if (!declaration.in_config && !declaration.in_hf_config) {
     out->push_back(
-        {FindingLevel::kWarning,
-         "kv_scales_without_config",
+        {FindingLevel::kWarning, "kv_scales_without_config",
          "KV scales are in the files, but config.json has no quantization_config: engines do not look for them",
-         "restore quantization_config (older exporters lost it when only the cache was quantized)",
-         {}});
+         "restore quantization_config (older exporters lost it when only the cache was quantized)"});
   } else if (declaration.KvDtype().empty()) {
-    out->push_back({FindingLevel::kWarning,
-                    "kv_scales_undeclared",
+    out->push_back({FindingLevel::kWarning, "kv_scales_undeclared",
                     "KV scales are in the files, but neither config.json nor hf_quant_config.json declares a quantized "
                     "cache",
-                    "ask for it by --kv-cache-dtype fp8",
-                    {}});
+                    "ask for it by --kv-cache-dtype fp8"});
   }
 }
 
@@ -93,16 +85,16 @@ void AddAgreement(const InspectReport& report, Findings* out) {
                            (agreement.disagreements.empty() ? "agree" : "do not agree");
   if (report.declaration.KvDtype().empty() || report.headers.files.empty()) return;
   if (agreement.disagreements.empty()) {
-    out->push_back({FindingLevel::kNote, "kv_scales_as_declared", text, "", {}});
+    out->push_back({FindingLevel::kNote, "kv_scales_as_declared", text, ""});
     return;
   }
   std::string why;
   for (const std::string& disagreement : agreement.disagreements) why += (why.empty() ? "" : "; ") + disagreement;
-  out->push_back({FindingLevel::kWarning, "kv_scales_not_as_declared", text + " (" + why + ")", "", {}});
+  out->push_back({FindingLevel::kWarning, "kv_scales_not_as_declared", text + " (" + why + ")", ""});
   for (const std::string& disagreement : agreement.disagreements) {
     if (!disagreement.starts_with("kv_cache_scheme says strategy")) continue;
     out->push_back(
-        {FindingLevel::kError, "kv_scales_strategy_mismatch", disagreement, "make strategy and shapes agree", {}});
+        {FindingLevel::kError, "kv_scales_strategy_mismatch", disagreement, "make strategy and shapes agree"});
   }
 }
 
@@ -120,13 +112,11 @@ void AddExcluded(const InspectReport& report, Findings* out) {
   }
   if (plain == 0 || quantized == 0) return;
   out->push_back(
-      {FindingLevel::kWarning,
-       "excluded_modules_unknown",
+      {FindingLevel::kWarning, "excluded_modules_unknown",
        fmt::format("{} projections are not quantized ('{}' is one), but neither 'exclude_modules' nor 'ignore' "
                    "lists them: a loader may take them for quantized",
                    plain, example),
-       "add the list to quantization_config ('ignore') and to hf_quant_config.json ('exclude_modules')",
-       {}});
+       "add the list to quantization_config ('ignore') and to hf_quant_config.json ('exclude_modules')"});
 }
 
 void AddSharedV(const InspectReport& report, Findings* out) {
@@ -147,32 +137,25 @@ void AddFnuz(const InspectReport& report, Findings* out) {
   const bool fnuz = std::any_of(report.dtypes.begin(), report.dtypes.end(),
                                 [](const DtypeShare& share) { return share.dtype.find("FNUZ") != std::string::npos; });
   if (fnuz) {
-    out->push_back({FindingLevel::kWarning,
-                    "fnuz_weights",
-                    "tensors are FP8 FNUZ (AMD gfx94x; at most 240): their codes are worth half of E4M3FN's",
-                    "",
-                    {}});
+    out->push_back({FindingLevel::kWarning, "fnuz_weights",
+                    "tensors are FP8 FNUZ (AMD gfx94x; at most 240): their codes are worth half of E4M3FN's", ""});
   }
   if (!AnyScaleFamily(report)) return;
   if (report.divisor_of_values == "amax/240") {
     out->push_back(
-        {FindingLevel::kWarning,
-         "fnuz_scales",
+        {FindingLevel::kWarning, "fnuz_scales",
          "the values are amax / 240: scales for FP8 FNUZ. Engines take checkpoint scales for those of E4M3FN: "
          "elsewhere they leave half of the range unused, and on gfx94x they double them",
-         "write amax / 448, from which every engine makes what its hardware needs",
-         {}});
+         "write amax / 448, from which every engine makes what its hardware needs"});
     return;
   }
   out->push_back(
-      {FindingLevel::kNote,
-       "fnuz_scales",
+      {FindingLevel::kNote, "fnuz_scales",
        std::string("scales are for E4M3FN (at most 448); on gfx94x, whose FP8 is FNUZ, engines double scales "
                    "that they load, and do not double the 1.0 of absent ones") +
            (report.declaration.method == "compressed-tensors" ? "; vLLM's compressed-tensors path does not double"
                                                               : ""),
-       "",
-       {}});
+       ""});
 }
 
 // The minor of "0.43.1"; nothing when the version is not 0.x.
@@ -214,14 +197,12 @@ void AddConvention(InspectReport* report, Findings* out) {
     if (told.empty() || told == "amax/448" || told == "amax/240") return;
     const bool sixfold = told == "amax/2688";
     out->push_back(
-        {FindingLevel::kWarning,
-         "scale_convention_unexpected",
+        {FindingLevel::kWarning, "scale_convention_unexpected",
          "the values are " + told + ", but the cache is " +
              (declaration.KvDtype().empty() ? "FP8 where one is asked for" : declaration.KvDtype()) +
              ", whose scales are amax/448" +
              (sixfold ? ": a factor of 6 too small, so that values above a sixth of the range are cut off" : ""),
-         "calibrate for the cache that you serve",
-         {}});
+         "calibrate for the cache that you serve"});
     return;
   }
   report->convention = Nvfp4Convention(*report);
@@ -230,15 +211,13 @@ void AddConvention(InspectReport* report, Findings* out) {
   const std::string from_producer = report->convention;
   if (by_values) report->convention = told;
   out->push_back(
-      {FindingLevel::kWarning,
-       "nvfp4_convention",
+      {FindingLevel::kWarning, "nvfp4_convention",
        "NVFP4 scales by " + report->convention + " (written by " + report->exporter +
            "): exporters differ by a factor of 6, and so do engines; " +
            (contradicted ? "the values tell so, against what is known of the producer (" + from_producer + ")"
             : by_values  ? "the values tell so"
                          : "the values do not tell which it is"),
-       "with the wrong one, block scales sink into E4M3's subnormals or saturate: compare before you ship",
-       {}});
+       "with the wrong one, block scales sink into E4M3's subnormals or saturate: compare before you ship"});
 }
 
 // "4 of 4 layers": how many of the layers that keep it have a scale.
@@ -279,49 +258,48 @@ Findings FileFindings(const CheckpointHeaders& headers) {
   if (headers.stale_index) {
     const size_t present = headers.indexed_files.size() - headers.missing_files.size();
     findings.push_back(
-        {FindingLevel::kWarning,
-         "stale_index",
+        {FindingLevel::kWarning, "stale_index",
          fmt::format("the index is stale: {} of the {} files that it names exist, {} tensors lie elsewhere "
                      "than it says; {} files that it does not name are here, and the files cover all {} "
                      "tensors. {}",
                      present, headers.indexed_files.size(), headers.misplaced_tensors, headers.unindexed_files.size(),
                      headers.indexed_tensors, StaleIndexOutcomes(present == 0)),
-         rebuild,
-         {}});
+         rebuild});
   }
   if (!headers.has_index && headers.files.size() > 1) {
     findings.push_back(
-        {FindingLevel::kWarning,
-         "no_index",
+        {FindingLevel::kWarning, "no_index",
          fmt::format("{} files and no model.safetensors.index.json: transformers and Haypile do not find "
                      "the weights; engines that take *.safetensors load them",
                      headers.files.size()),
-         rebuild,
-         {}});
+         rebuild});
   }
   if (!headers.superseded.empty()) {
     const SupersededTensor& first = headers.superseded.front();
     findings.push_back(
-        {FindingLevel::kWarning,
-         "superseded_tensors",
+        {FindingLevel::kWarning, "superseded_tensors",
          fmt::format("{} tensors are in more than one file; the index decides ('{}' is taken from {}, not "
                      "from {})",
                      headers.superseded.size(), first.name, first.used, first.ignored.front()),
-         "loaders that take every file refuse such a folder or load either copy: remove the stale copies",
-         {}});
+         "loaders that take every file refuse such a folder or load either copy: remove the stale copies"});
   }
   if (!headers.unindexed_tensors.empty()) {
     findings.push_back(
-        {FindingLevel::kWarning,
-         "unindexed_tensors",
+        {FindingLevel::kWarning, "unindexed_tensors",
          fmt::format("{} tensors are in no entry of the index ('{}' is one): loaders that follow it do not "
                      "see them",
                      headers.unindexed_tensors.size(), headers.unindexed_tensors.front()),
-         rebuild,
-         {}});
+         rebuild});
+  }
+  if (!headers.unread_files.empty()) {
+    findings.push_back(
+        {FindingLevel::kNote, "files_not_read",
+         fmt::format("{} files ('{}' is one) are the weights once more in another layout, and are not read",
+                     headers.unread_files.size(), headers.unread_files.front()),
+         ""});
   }
   for (const auto& [file, what] : headers.unreadable_files) {
-    findings.push_back({FindingLevel::kWarning, "unreadable_file", "not in the index, and broken: " + what, "", {}});
+    findings.push_back({FindingLevel::kWarning, "unreadable_file", "not in the index, and broken: " + what, ""});
   }
   return findings;
 }
@@ -351,10 +329,17 @@ ScaleAgreement AgreementOf(const InspectReport& report) {
     layers.insert(missing.v.begin(), missing.v.end());
     add("scales are missing in layers " + RangesText({layers.begin(), layers.end()}));
   }
+  if (!declaration.scheme_faults.empty()) add("the declared cache is not one that engines run");
+  for (const FamilySummary& family : scales) {
+    if (family.unread > 0) add(fmt::format("{} scales cannot be read", family.unread));
+    const bool odd = family.granularity == ScaleGranularity::kOther || family.granularity == ScaleGranularity::kMixed;
+    if (odd) add("the scales are neither per tensor nor per head");
+  }
   for (const FamilySummary& family : scales) {
     const bool heads = family.granularity == ScaleGranularity::kHead;
     const bool single = heads && family.heads == 1;  // [1, 1, 1]: both
     if (declaration.strategy.empty() || single || (declaration.strategy == "attn_head") == heads) continue;
+    if (!heads && family.granularity != ScaleGranularity::kTensor) continue;
     add("kv_cache_scheme says strategy " + declaration.strategy + ", but the scales are " +
         std::string(GranularityName(family.granularity)));
     break;

@@ -120,6 +120,8 @@ void ReadScheme(const Json& scheme, QuantizationDeclaration* out) {
   out->scheme = DumpJson(scheme, -1);
   if (scheme.is_string()) {
     out->kv_in_config = KvDtypeOf(scheme.get<std::string>());
+    // AutoFP8 says how the scales are made and means FP8.
+    if (out->method == "fp8" && out->kv_in_config == "static") out->kv_in_config = "fp8";
     return;
   }
   if (!scheme.is_object()) {
@@ -135,8 +137,11 @@ void ReadScheme(const Json& scheme, QuantizationDeclaration* out) {
   }
   out->scheme_faults = FaultsOf(scheme);
   const Json* bits = Member(scheme, "num_bits");
-  out->kv_in_config =
-      IsFloat(scheme, 8) ? "fp8" : Lower(TextOf(scheme, "type")) + (bits == nullptr ? "" : DumpJson(*bits, -1));
+  out->kv_in_config = IsFloat(scheme, 8)
+                          ? "fp8"
+                          : Lower(TextOf(scheme, "type")) + (bits == nullptr     ? ""
+                                                             : bits->is_string() ? bits->get<std::string>()
+                                                                                 : DumpJson(*bits, -1));
 }
 
 // Quark keeps the cache's scheme under its own names.
@@ -219,11 +224,20 @@ Excluded ReadQuantizationConfig(const Json& outer, QuantizationDeclaration* out)
   return excluded;
 }
 
-Excluded ReadHfQuantConfig(const Json& root, QuantizationDeclaration* out) {
+Result<Excluded> ReadHfQuantConfig(const Json& root, const std::string& name, QuantizationDeclaration* out) {
   out->in_hf_config = true;
   ReadProducer(root, out);
   const Json* quantization = Member(root, "quantization");
-  if (quantization == nullptr) return std::nullopt;
+  if (quantization == nullptr) return Excluded();
+  const auto wrong = [&name](const char* field, const Json& value, const char* expected) {
+    return Error(ErrorCode::kMalformed, "'" + name + "': field '" + field + "' is " +
+                                            DumpJson(value, -1).substr(0, 60) + "; expected " + expected);
+  };
+  if (!quantization->is_object()) return wrong("quantization", *quantization, "an object");
+  const Json* cache = Member(*quantization, "kv_cache_quant_algo");
+  if (cache != nullptr && !cache->is_string()) {
+    return wrong("quantization.kv_cache_quant_algo", *cache, "a name such as FP8");
+  }
   const std::string algorithm = TextOf(*quantization, "quant_algo");
   if (out->algorithm.empty()) out->algorithm = algorithm;
   if (out->method.empty()) out->method = "modelopt";
@@ -295,7 +309,8 @@ Result<QuantizationDeclaration> ReadDeclaration(std::string_view config_json, st
   }
   if (!hf_quant_config.empty()) {
     HAYPILE_TRY_ASSIGN(const Json quant, ParseObject(hf_quant_config, folder + "/hf_quant_config.json"));
-    const Excluded excluded_hf = ReadHfQuantConfig(quant, &declaration);
+    HAYPILE_TRY_ASSIGN(const Excluded excluded_hf,
+                       ReadHfQuantConfig(quant, folder + "/hf_quant_config.json", &declaration));
     declaration.excluded_conflict = excluded && excluded_hf && *excluded != *excluded_hf;
   }
   CheckNamedDtype(&declaration);
@@ -308,58 +323,46 @@ Findings DeclarationFindings(const QuantizationDeclaration& declaration) {
   Findings findings;
   const auto shown = [](const std::string& value) { return value.empty() ? std::string("none") : value; };
   if (declaration.kv_conflict) {
-    findings.push_back({FindingLevel::kWarning,
-                        "kv_dtype_conflict",
+    findings.push_back({FindingLevel::kWarning, "kv_dtype_conflict",
                         "the KV dtype differs between the two files: config.json says " +
                             shown(declaration.kv_in_config) + ", hf_quant_config.json says " +
                             shown(declaration.kv_in_hf_config) + "; a tool that reads one file sizes the cache " +
                             "differently from one that reads the other",
-                        "name the dtype yourself (--kv-cache-dtype), or make the files agree",
-                        {}});
+                        "name the dtype yourself (--kv-cache-dtype), or make the files agree"});
   }
   if (!declaration.in_config && !declaration.kv_in_hf_config.empty()) {
-    findings.push_back({FindingLevel::kWarning,
-                        "kv_dtype_in_one_file",
+    findings.push_back({FindingLevel::kWarning, "kv_dtype_in_one_file",
                         "only hf_quant_config.json declares a cache of " + declaration.kv_in_hf_config +
                             "; config.json has no quantization_config, so a tool that reads it alone sees none",
-                        "name the dtype yourself (--kv-cache-dtype)",
-                        {}});
+                        "name the dtype yourself (--kv-cache-dtype)"});
   }
   for (const SchemeFault& fault : declaration.scheme_faults) {
     const bool scheme = !fault.field.starts_with("kv_cache");
-    findings.push_back({FindingLevel::kError,
-                        "kv_cache_scheme_unsupported",
+    findings.push_back({FindingLevel::kError, "kv_cache_scheme_unsupported",
                         (scheme ? "kv_cache_scheme: field '" : "'") + fault.field + "' is " + fault.value +
                             "; engines run only " + fault.expected,
                         "do not serve it with this scheme: remove kv_cache_scheme or quantize the cache anew to 8-bit "
-                        "float, symmetric, static",
-                        {}});
+                        "float, symmetric, static"});
   }
   if (declaration.kv_only) {
     findings.push_back(
-        {FindingLevel::kNote,
-         "kv_only_quantization",
+        {FindingLevel::kNote, "kv_only_quantization",
          "KV only: the cache is quantized and no weight is (no config group has a target, or there is no "
          "algorithm for weights)",
-         "",
-         {}});
+         ""});
   }
   if (declaration.excluded_conflict) {
     findings.push_back(
-        {FindingLevel::kWarning,
-         "excluded_modules_differ",
+        {FindingLevel::kWarning, "excluded_modules_differ",
          "config.json and hf_quant_config.json list different modules to leave unquantized: a loader that "
          "reads one file takes a layer for quantized that is not, or the reverse",
-         "make the lists equal ('ignore' in config.json, 'exclude_modules' in hf_quant_config.json)",
-         {}});
+         "make the lists equal ('ignore' in config.json, 'exclude_modules' in hf_quant_config.json)"});
   }
   if (!declaration.excluded_key.empty()) {
-    findings.push_back({FindingLevel::kNote,
-                        "excluded_modules",
+    findings.push_back({FindingLevel::kNote, "excluded_modules",
                         fmt::format("{} module patterns are left unquantized (key '{}')", declaration.excluded.size(),
                                     declaration.excluded_key),
-                        "",
-                        {}});
+                        ""});
   }
   return findings;
 }

@@ -83,7 +83,7 @@ uint32_t TraitsOf(const InspectReport& report, const FamilySummary* family) {
   if (family->granularity != ScaleGranularity::kTensor) traits |= kPerHead;
   if (OtherLayerNames(*family)) traits |= kOtherLayerNames;
   const size_t bad = family->k.zeros + family->k.negatives + family->k.not_finite + family->v.zeros +
-                     family->v.negatives + family->v.not_finite;
+                     family->v.negatives + family->v.not_finite + family->unread;
   return bad > 0 ? traits | kBadValues : traits;
 }
 
@@ -115,7 +115,9 @@ std::vector<EngineOutcome> OutcomesOf(const InspectReport& report) {
   std::vector<EngineOutcome> outcomes;
   for (const FamilySummary& family : report.scales) {
     const bool scales = family.kind == KvScaleKind::kScale || family.kind == KvScaleKind::kAmax;
-    if (scales) AddOutcomes(report, &family, &outcomes);
+    // Names without a layer's number are no engine's.
+    const auto placed = [](const std::vector<int>& layers) { return !layers.empty() && layers.back() >= 0; };
+    if (scales && (placed(family.k_layers) || placed(family.v_layers))) AddOutcomes(report, &family, &outcomes);
   }
   if (outcomes.empty()) AddOutcomes(report, nullptr, &outcomes);
   return outcomes;

@@ -32,7 +32,7 @@ enum ScaleTrait : uint32_t {
   kKvOnly = 1u << 13,
   kOtherLayerNames = 1u << 14,  // layers are not named <...>layers.N
   kKEqualsV = 1u << 15,
-  kBadValues = 1u << 16,        // zero, negative, NaN
+  kBadValues = 1u << 16,        // zero, negative, NaN, or of a dtype that no scale has
   kBy448 = 1u << 17,            // scales are known to be amax / 448
   kBy2688 = 1u << 18,           // scales are known to be amax / 2688
   kSharedLayers = 1u << 19,     // layers that read another layer's cache

@@ -189,14 +189,16 @@ constexpr EngineRule kRules[] = {
      "a range, or a name whose direction of scaling is not known: a line says so, and scales are 1.0",
      "docs/kv-scales.md"},
     {"Haypile", "0.1", 0, kHasScales | kBadValues, 0, "", ScaleOutcome::kRefused,
-     "a scale lies between 2^-100 and 2^100: zero, negative numbers and NaN end the command, unless --kv-scales "
+     "a scale lies between 2^-100 and 2^100: zero, negative numbers, NaN and integers end the command, unless "
+     "--kv-scales "
      "replaces "
      "them",
      "docs/kv-scales.md"},
     {"Haypile", "0.1", 0, kHasScales | kBadShape, 0, "", ScaleOutcome::kRefused,
      "neither one value a layer nor one for each KV head", "docs/kv-scales.md"},
     {"Haypile", "0.1", 0, kHasScales, 0, "", ScaleOutcome::kLoaded,
-     "of one value or one a KV head, turned into those of the cache's dtype; layers without one run at 1.0; "
+     "where Haypile runs the model: of one value or one a KV head, turned into those of the cache's dtype; layers "
+     "without one run at 1.0; "
      "--kv-scales goes "
      "before them",
      "docs/kv-scales.md"},

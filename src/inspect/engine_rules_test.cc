@@ -30,6 +30,7 @@ InspectReport ReportOf(KvScaleFamily family, const std::string& method, const st
   FamilySummary summary;
   summary.family = family;
   summary.prefix = "model.layers";
+  summary.k_layers = summary.v_layers = {0};
   summary.example = "model.layers.0.self_attn.k_proj.k_scale";
   report.scales.push_back(summary);
   return report;

@@ -12,8 +12,8 @@ struct CheckpointFinding {
   FindingLevel level = FindingLevel::kNote;
   std::string code;
   std::string text;
-  std::string advice;       // what to do; empty: nothing
-  std::vector<int> layers;  // it speaks of, ascending; empty: of the whole
+  std::string advice;            // what to do; empty: nothing
+  std::vector<int> layers = {};  // it speaks of, ascending; empty: of the whole
 };
 
 using Findings = std::vector<CheckpointFinding>;

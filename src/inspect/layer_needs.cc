@@ -33,6 +33,18 @@ std::map<int, Projections> ProjectionsByLayer(const CheckpointHeaders& headers) 
   return layers;
 }
 
+// Layers that have KV scales have a cache.
+std::set<int> LayersWithScales(const CheckpointHeaders& headers) {
+  std::set<int> layers;
+  for (const HeaderTensor& tensor : headers.tensors) {
+    const auto name = ParseKvScaleName(tensor.name);
+    const bool scale = name && name->place.stack == LayerStack::kDecoder && name->place.layer >= 0;
+    // A projection's bias is no scale.
+    if (scale && name->kind != KvScaleKind::kBias) layers.insert(name->place.layer);
+  }
+  return layers;
+}
+
 bool KeepsKv(CacheKind kind) {
   return kind != CacheKind::kNone && kind != CacheKind::kStateSpace && kind != CacheKind::kCrossAttention;
 }
@@ -60,6 +72,7 @@ std::vector<KvLayerNeed> KvLayersOf(const ModelGeometry* geometry, const Checkpo
     }
   } else {
     for (const auto& [layer, found] : projections) needs[layer] = {.layer = layer};
+    for (const int layer : LayersWithScales(headers)) needs[layer] = {.layer = layer};
   }
   const std::set<int> full = FullAttentionLayers(geometry);
   std::vector<KvLayerNeed> result;

@@ -16,9 +16,9 @@ struct KvLayerNeed {
   bool v_is_k = false;
 };
 
-// Layers with a KV cache in ascending order: by the geometry, or, where there is none, by the attention tensors that
-// the headers name. A layer where V is K needs no scale of V: with attention_k_eq_v, one with a k_proj and no v_proj,
-// or, where no projection of it is in the headers, one of full attention.
+// Layers with a KV cache in ascending order: by the geometry, or, where there is none, by the attention tensors and the
+// KV scales that the headers name. A layer where V is K needs no scale of V: with attention_k_eq_v, one with a k_proj
+// and no v_proj, or, where no projection of it is in the headers, one of full attention.
 std::vector<KvLayerNeed> KvLayersOf(const ModelGeometry* geometry, const CheckpointHeaders& headers,
                                     const QuantizationDeclaration& declaration);
 

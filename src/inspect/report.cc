@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/json.h"
 #include "checkpoint/kv_scale_tensors.h"
 #include "inspect/checkpoint_findings.h"
 #include "inspect/scale_findings.h"
@@ -36,6 +37,25 @@ std::vector<DtypeShare> DtypesOf(const CheckpointHeaders& headers) {
   return result;
 }
 
+// The shape of the cache does not depend on how the model is quantized: what is said of that and is not understood, or
+// odd, is a finding (ReadDeclaration) and no reason to know less of the shape.
+Result<ModelGeometry> GeometryOf(const std::string& config, const std::string& name, const std::string& hf_quant) {
+  Result<ModelGeometry> geometry = ParseModelConfig(config, name, hf_quant);
+  if (geometry.ok()) return geometry;
+  Result<Json> json = ParseJson(config);
+  if (!json.ok() || !json->is_object()) return geometry;
+  const auto strip = [](Json* object) {
+    object->erase("quantization_config");
+    object->erase("compression_config");
+  };
+  strip(&*json);
+  for (auto& [key, part] : json->items()) {
+    if (part.is_object()) strip(&part);
+  }
+  Result<ModelGeometry> plain = ParseModelConfig(DumpJson(*json), name);
+  return plain.ok() ? std::move(plain) : std::move(geometry);
+}
+
 Status ReadConfigs(const std::string& folder, const std::string& config_path, InspectReport* report) {
   HAYPILE_TRY_ASSIGN(const std::string config, ReadSmallFile(config_path, kLargestConfigBytes, &report->read));
   std::string hf_quant;
@@ -47,17 +67,14 @@ Status ReadConfigs(const std::string& folder, const std::string& config_path, In
   HAYPILE_TRY_ASSIGN(report->declaration, ReadDeclaration(config, hf_quant, folder));
   report->architecture = report->declaration.architecture;
   report->model_type = report->declaration.model_type;
-  // A model with names of its own for its layers (OpenELM) is one that is not understood, not a broken file.
-  Result<ModelGeometry> geometry = ParseModelConfig(config, report->name, hf_quant);
+  Result<ModelGeometry> geometry = GeometryOf(config, report->name, hf_quant);
   if (geometry.ok()) {
     report->geometry = std::move(geometry).value();
   } else if (geometry.error().code() == ErrorCode::kUnsupported || !report->declaration.layers_by_known_name) {
+    // A model with names of its own for its layers (OpenELM) is not understood; its file is not broken.
     report->findings.push_back(
-        {FindingLevel::kWarning,
-         "geometry_unknown",
-         "the KV geometry is not known, layers are counted by their tensors: " + geometry.error().message(),
-         "",
-         {}});
+        {FindingLevel::kWarning, "geometry_unknown",
+         "the KV geometry is not known, layers are counted by their tensors: " + geometry.error().message(), ""});
   } else {
     return std::move(geometry).error();
   }
@@ -77,12 +94,10 @@ Status ReadTensors(const std::string& folder, InspectReport* report) {
                     headers.error().message().find("holds no safetensors") != std::string::npos;
   if (!none) return std::move(headers).error();
   const bool pickled = IsFile(folder + "/pytorch_model.bin") || IsFile(folder + "/pytorch_model.bin.index.json");
-  report->findings.push_back({FindingLevel::kWarning,
-                              "no_safetensors",
+  report->findings.push_back({FindingLevel::kWarning, "no_safetensors",
                               pickled ? "weights are pickled (pytorch_model.bin): their KV scales cannot be read"
                                       : "no safetensors file in the folder: weights and KV scales are not known",
-                              pickled ? "convert them to safetensors" : "",
-                              {}});
+                              pickled ? "convert them to safetensors" : ""});
   return {};
 }
 
@@ -145,19 +160,14 @@ InspectReport InspectGguf(const std::string& path, Result<ModelGeometry> geometr
     report.model_type = geometry->model_type;
     report.geometry = std::move(geometry).value();
   } else {
-    report.findings.push_back({FindingLevel::kWarning,
-                               "geometry_unknown",
-                               "the KV geometry is not known: " + geometry.error().message(),
-                               "",
-                               {}});
+    report.findings.push_back({FindingLevel::kWarning, "geometry_unknown",
+                               "the KV geometry is not known: " + geometry.error().message(), ""});
   }
   report.dtypes = std::move(dtypes);
   report.kv_layers = KvLayersOf(report.geometry ? &*report.geometry : nullptr, report.headers, report.declaration);
-  report.findings.push_back({FindingLevel::kNote,
-                             "gguf_no_kv_scales",
+  report.findings.push_back({FindingLevel::kNote, "gguf_no_kv_scales",
                              "a GGUF file holds no KV scales: llama.cpp's quantized caches have a scale in each block",
-                             "",
-                             {}});
+                             ""});
   report.agreement = AgreementOf(report);
   report.engines = OutcomesOf(report);
   return report;

@@ -66,7 +66,9 @@ void WriteModel(const InspectReport& report, Page* page) {
   }
   std::vector<int> kv;
   for (const KvLayerNeed& need : report.kv_layers) kv.push_back(need.layer);
-  page->Line(fmt::format("layers with a KV cache: {}{}", kv.size(), kv.empty() ? "" : " (" + RangesText(kv) + ")"));
+  page->Line(!report.geometry && kv.empty() ? "layers with a KV cache: not known"
+                                            : fmt::format("layers with a KV cache: {}{}", kv.size(),
+                                                          kv.empty() ? "" : " (" + RangesText(kv) + ")"));
   for (const DtypeShare& share : report.dtypes) {
     page->Line(
         fmt::format("{}: {} tensors, {:.3f} GB", share.dtype, share.tensors, static_cast<double>(share.bytes) / 1e9));

@@ -134,14 +134,12 @@ bool Clamped(const ScaleStatistics& values) {
 void AddAllOne(const FamilySummary& family, const QuantizationDeclaration& declaration, Findings* out) {
   const bool modelopt = declaration.producer == "modelopt" || declaration.method.starts_with("modelopt");
   out->push_back(
-      {FindingLevel::kWarning,
-       "kv_scales_all_one",
+      {FindingLevel::kWarning, "kv_scales_all_one",
        Prefix(family) + "all values are exactly 1.0: constant \"cast\" scales that hold nothing of the model" +
            (modelopt ? ", or true ones that an exporter clamped to at least 1.0 (ModelOpt before 0.43, and its "
                        "Megatron export)"
                      : ""),
-       "the cache behaves as without scales: compare before you trust it, or calibrate",
-       {}});
+       "the cache behaves as without scales: compare before you trust it, or calibrate"});
 }
 
 void AddConstants(const FamilySummary& family, const QuantizationDeclaration& declaration, Findings* out) {
@@ -152,8 +150,7 @@ void AddConstants(const FamilySummary& family, const QuantizationDeclaration& de
     return;
   }
   if (Clamped(k) || Clamped(v)) {
-    out->push_back({FindingLevel::kWarning,
-                    "kv_scales_clamped",
+    out->push_back({FindingLevel::kWarning, "kv_scales_clamped",
                     fmt::format("{}no value {}is below 1.0 and {} of {} are exactly 1.0: an exporter clamped them to "
                                 "max(amax / 448, 1.0)",
                                 Prefix(family),
@@ -162,19 +159,15 @@ void AddConstants(const FamilySummary& family, const QuantizationDeclaration& de
                                                          : "of V ",
                                 (Clamped(k) ? k.ones : 0) + (Clamped(v) ? v.ones : 0),
                                 (Clamped(k) ? k.values : 0) + (Clamped(v) ? v.values : 0)),
-                    "layers at 1.0 use a part of the range only; calibrate them anew",
-                    {}});
+                    "layers at 1.0 use a part of the range only; calibrate them anew"});
     return;
   }
   const auto constant = [](const ScaleStatistics& side, size_t layers, size_t enough) {
     return side.distinct == 1 && side.zeros == 0 && side.not_finite == 0 && layers >= enough;
   };
   const auto add = [&](const std::string& which) {
-    out->push_back({FindingLevel::kWarning,
-                    "kv_scales_constant",
-                    Prefix(family) + which + ": a constant, not a calibration",
-                    "calibrate by layer",
-                    {}});
+    out->push_back({FindingLevel::kWarning, "kv_scales_constant",
+                    Prefix(family) + which + ": a constant, not a calibration", "calibrate by layer"});
   };
   const bool same = v.values == 0 || k.values == 0 || k.smallest == v.smallest;
   const bool k_constant = constant(k, family.k_layers.size(), 2), v_constant = constant(v, family.v_layers.size(), 2);
@@ -183,8 +176,12 @@ void AddConstants(const FamilySummary& family, const QuantizationDeclaration& de
     return;
   }
   // Two layers may well round to one value; three hardly.
-  if (constant(k, family.k_layers.size(), 3)) add(fmt::format("K's values are all equal ({:.6g})", k.smallest));
-  if (constant(v, family.v_layers.size(), 3)) add(fmt::format("V's values are all equal ({:.6g})", v.smallest));
+  const auto text = [](const char* side, double value) {
+    return fmt::format("{}'s values are all equal ({:.6g}{})", side, value,
+                       value == 1.0 ? ", as exporters write that clamp scales to at least 1.0" : "");
+  };
+  if (constant(k, family.k_layers.size(), 3)) add(text("K", k.smallest));
+  if (constant(v, family.v_layers.size(), 3)) add(text("V", v.smallest));
 }
 
 // K and V have ranges of their own; alike in every layer, one was written for both.
@@ -192,13 +189,11 @@ void AddAlike(const FamilySummary& family, Findings* out) {
   const bool shared = family.family == KvScaleFamily::kShared || family.family == KvScaleFamily::kTrtLlm;
   if (shared || family.k_values.size() < 2 || family.k.distinct < 2 || family.k_values != family.v_values) return;
   out->push_back(
-      {FindingLevel::kWarning,
-       "kv_scales_k_equals_v",
+      {FindingLevel::kWarning, "kv_scales_k_equals_v",
        fmt::format("{}K and V have the same value in each of {} layers: one scale for both (the larger range), "
                    "as SGLang's JSON and the old kv_scale have it",
                    Prefix(family), family.k_values.size()),
-       "V is often the smaller: calibrate K and V apart",
-       {}});
+       "V is often the smaller: calibrate K and V apart"});
 }
 
 void AddHeads(const FamilySummary& family, const std::vector<KvLayerNeed>& needs, Findings* out) {
@@ -217,22 +212,21 @@ void AddHeads(const FamilySummary& family, const std::vector<KvLayerNeed>& needs
                     "refused: these scales belong to another model or to another layout", wrong});
     return;
   }
-  out->push_back({FindingLevel::kNote,
-                  "kv_scales_per_head",
+  out->push_back({FindingLevel::kNote, "kv_scales_per_head",
                   Prefix(family) +
                       "per head: an engine with one value a layer must refuse them; one that slices blindly takes one "
                       "head's value for all, another on each rank",
-                  "",
-                  {}});
+                  ""});
 }
 
 void AddGranularity(const FamilySummary& family, const std::vector<KvLayerNeed>& needs, Findings* out) {
   if (family.granularity == ScaleGranularity::kHead) AddHeads(family, needs, out);
   const bool mixed = family.granularity == ScaleGranularity::kMixed;
   if (!mixed && family.granularity != ScaleGranularity::kOther) return;
-  std::vector<int> odd;
+  std::vector<int> odd(family.single_layers.begin(), family.single_layers.end());
+  if (!mixed) odd.clear();
   for (const auto& [layer, heads] : family.heads_by_layer) {
-    if (mixed ? heads == 1 : heads < 0) odd.push_back(layer);
+    if (!mixed && heads < 0) odd.push_back(layer);
   }
   out->push_back(
       {FindingLevel::kError, "kv_scale_shape",
@@ -277,6 +271,16 @@ void AddTwoFamilies(const std::vector<const FamilySummary*>& families, Findings*
                              : "of different values: which one an engine takes depends on the order of loading"),
            equal ? "" : "keep one of them", both});
     }
+  }
+}
+
+void AddUnplaced(const std::vector<const FamilySummary*>& families, Findings* out) {
+  for (const FamilySummary* family : families) {
+    if (!family->heads_by_layer.contains(-1)) continue;
+    out->push_back({FindingLevel::kWarning, "kv_scale_without_layer",
+                    Prefix(*family) + "names without a layer's number, such as '" + family->example +
+                        "': no engine gives them to a layer",
+                    "name the layer, as in model.layers.0.self_attn.k_scale"});
   }
 }
 
@@ -345,6 +349,7 @@ Findings CoverageFindings(const std::vector<FamilySummary>& families, const std:
   AddMissing("K", missing.k, needs.size(), names, &findings);
   AddMissing("V", missing.v, keep_v, names, &findings);
   AddTwoFamilies(scales, &findings);
+  AddUnplaced(scales, &findings);
   if (geometry != nullptr) AddStray(scales, needs, *geometry, names, &findings);
   return findings;
 }
@@ -354,21 +359,16 @@ Findings ScaleFindings(const FamilySummary& family, const std::vector<KvLayerNee
   Findings findings;
   if (family.kind == KvScaleKind::kBias) {
     findings.push_back(
-        {FindingLevel::kWarning,
-         "kv_bias",
+        {FindingLevel::kWarning, "kv_bias",
          Prefix(family) +
              "biases of an affine KV format, whose names resemble those of projection biases; no engine is "
              "known to apply them",
-         "export without an affine KV format",
-         {}});
+         "export without an affine KV format"});
     return findings;
   }
   if (family.kind == KvScaleKind::kZeroPoint) {
-    findings.push_back({FindingLevel::kWarning,
-                        "kv_zero_point",
-                        Prefix(family) + "zero points: engines ignore them",
-                        "quantize symmetrically",
-                        {}});
+    findings.push_back({FindingLevel::kWarning, "kv_zero_point", Prefix(family) + "zero points: engines ignore them",
+                        "quantize symmetrically"});
     return findings;
   }
   const bool scales = family.kind == KvScaleKind::kScale;
@@ -386,19 +386,16 @@ Findings ScaleFindings(const FamilySummary& family, const std::vector<KvLayerNee
   AddAlike(family, &findings);
   AddGranularity(family, needs, &findings);
   if (family.unread > 0) {
-    findings.push_back(
-        {FindingLevel::kError,
-         "kv_scale_unreadable",
-         Prefix(family) + std::to_string(family.unread) + " tensors have a dtype or a size that no scale has",
-         "export the scales as float32 or in the model's dtype",
-         {}});
+    const std::vector<int> unread(family.unread_layers.begin(), family.unread_layers.end());
+    findings.push_back({FindingLevel::kError, "kv_scale_unreadable",
+                        fmt::format("{}{} tensors have a dtype or a size that no scale has (layers {})", Prefix(family),
+                                    family.unread, RangesText(unread)),
+                        "export the scales as float32 or in the model's dtype", unread});
   }
   if (family.kind == KvScaleKind::kAmax) {
-    findings.push_back({FindingLevel::kWarning,
-                        "kv_amax_not_scale",
+    findings.push_back({FindingLevel::kWarning, "kv_amax_not_scale",
                         Prefix(family) + "ranges (amax), not scales: a calibration state that was not exported",
-                        "export it: scale = amax / 448 for FP8",
-                        {}});
+                        "export it: scale = amax / 448 for FP8"});
   }
   return findings;
 }

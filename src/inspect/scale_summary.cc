@@ -68,11 +68,16 @@ struct Gathered {
     ++summary.tensors;
     AddOnce(scale.tensor.dtype, &summary.dtypes);
     AddOnce(ShapeText(scale.tensor.shape), &summary.shapes);
-    summary.unread += scale.unread.empty() ? 0 : 1;
     const int layer = scale.name.place.layer;
+    if (!scale.unread.empty()) {
+      ++summary.unread;
+      summary.unread_layers.insert(layer);
+    }
     const int heads = HeadsOfShape(scale.tensor.shape);
     sizes.insert(heads);
-    summary.heads_by_layer[layer] = heads;
+    const auto [known, fresh] = summary.heads_by_layer.emplace(layer, heads);
+    if (!fresh && known->second >= 0) known->second = heads < 0 ? heads : std::max(known->second, heads);
+    if (heads == 1) summary.single_layers.insert(layer);
     const auto take = [&](std::set<int>* layers, ScalesByLayer* values) {
       layers->insert(layer);
       if (scale.values.empty()) return;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,8 +33,10 @@ struct FamilySummary {
   std::vector<std::string> dtypes;  // distinct
   std::vector<std::string> shapes;  // distinct
   ScaleGranularity granularity = ScaleGranularity::kTensor;
-  int heads = 0;                                        // values of a per-head scale
-  std::map<int, int> heads_by_layer;                    // values of one scale; -1: of an odd shape
+  int heads = 0;                      // values of a per-head scale
+  std::map<int, int> heads_by_layer;  // most values of one scale; -1: one has an odd shape
+  std::set<int> single_layers;        // a scale of K or V has one value
+  std::set<int> unread_layers;
   std::vector<int> k_layers, v_layers;                  // that have one
   std::vector<int> missing_k_layers, missing_v_layers;  // that keep K (V), and have none
   ScaleStatistics k, v;
