@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engines/doctor.h"
+#include "engines/doctor_plan.h"
 #include "engines/log_scan.h"
 #include "planner/number_text.h"
 
@@ -18,7 +19,8 @@ struct Account {
   double free_gib = 0.0;      // after everything
   double before_gib = 0.0;    // before the weights; 0: not known
   double reserved_gib = 0.0;  // kept free on purpose: memory before the weights times (1 - fraction); 0: not known
-  double pool_gib = 0.0;
+  double pool_gib = 0.0;      // of tokens
+  double state_gib = 0.0;     // of recurrent states, which cost the same whatever the tokens
   std::vector<LogLine> evidence;
 };
 
@@ -26,7 +28,9 @@ std::optional<Account> AccountOf(const LogRecord& log) {
   Account account;
   for (const PoolLine& pool : log.pools) {
     if (pool.what == "scheduler") account.scheduler = &pool;
-    if (pool.bytes && pool.what != "scheduler") account.pool_gib += *pool.bytes / kGib;
+    if (pool.bytes && pool.what != "scheduler") {
+      (pool.what == "state" ? account.state_gib : account.pool_gib) += *pool.bytes / kGib;
+    }
   }
   if (account.scheduler == nullptr) return std::nullopt;
   bool known = false;
@@ -56,7 +60,9 @@ std::optional<double> EmbeddingPairGib(const DoctorInput& input) {
   return one > 0 ? std::optional<double>(2.0 * one / kGib) : std::nullopt;
 }
 
-std::string CauseOf(const DoctorInput& input, double unused_gib) {
+}  // namespace
+
+std::string DrafterCause(const DoctorInput& input, double unused_gib) {
   const LogRecord& log = *input.log;
   const auto pair = EmbeddingPairGib(input);
   if (log.speculative && pair && std::abs(unused_gib - *pair) <= std::max(0.15, 0.1 * *pair)) {
@@ -72,8 +78,6 @@ std::string CauseOf(const DoctorInput& input, double unused_gib) {
   }
   return "";
 }
-
-}  // namespace
 
 void FindIdleMemory(const DoctorInput& input, Findings& findings) {
   const LogRecord& log = *input.log;
@@ -99,9 +103,11 @@ void FindIdleMemory(const DoctorInput& input, Findings& findings) {
   }
   finding.what += fmt::format(": {:.2f} GiB unused beside a pool of {} tokens", std::max(unused, 0.0), Grouped(tokens));
   if (per_token > 0) {
+    const std::string states =
+        account->state_gib > 0 ? fmt::format(" and {:.2f} GiB of states", account->state_gib) : std::string();
     finding.what +=
-        fmt::format(" ({:.2f} GiB, {:.0f} bytes a token; the unused part would hold {} more)", account->pool_gib,
-                    per_token, Grouped(static_cast<int64_t>(std::max(unused, 0.0) * kGib / per_token)));
+        fmt::format(" ({:.2f} GiB, {:.0f} bytes a token{}; the unused part would hold {} more)", account->pool_gib,
+                    per_token, states, Grouped(static_cast<int64_t>(std::max(unused, 0.0) * kGib / per_token)));
   }
   finding.what += ".";
   finding.check = "max_total_num_tokens grows and available_gpu_mem falls at the next start";
@@ -111,7 +117,7 @@ void FindIdleMemory(const DoctorInput& input, Findings& findings) {
     finding.what +=
         fmt::format(" The pool is below a {}th of one context of {} tokens: free memory was measured at a bad moment.",
                     std::max<int64_t>(length / std::max<int64_t>(tokens, 1), 1), Grouped(length)) +
-        CauseOf(input, unused);
+        DrafterCause(input, unused);
     finding.why = "Every longer prompt is refused although the memory is there. Reducing the context would not help.";
     finding.type = {"update the engine, or start it again with nothing else on the devices",
                     "haypile plan MODEL --engine sglang   # the tokens to expect"};
@@ -127,7 +133,7 @@ void FindIdleMemory(const DoctorInput& input, Findings& findings) {
                                   ? " --max-total-tokens " + Grouped(log.max_total_tokens_asked->value) +
                                         " asked for more than the profile gave."
                                   : "";
-    finding.what += CauseOf(input, unused) + asked;
+    finding.what += DrafterCause(input, unused) + asked;
     if (log.max_total_tokens_asked) finding.evidence.push_back(log.max_total_tokens_asked->line);
     finding.why = "The pool is smaller than the memory allows; requests wait for room that exists.";
     finding.type = {log.memory_fraction

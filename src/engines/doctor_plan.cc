@@ -190,8 +190,9 @@ void FindPlanGap(const DoctorInput& input, Findings& findings) {
     std::string gib;
     for (const PoolLine& cache : input.log->pools) {
       if (!cache.bytes || !cache.tokens || *cache.tokens <= 0) continue;
-      gib = fmt::format(" The gap is {:.2f} GiB.",
-                        std::abs(planned - printed) * *cache.bytes / static_cast<double>(*cache.tokens) / kGib);
+      const double gap = (planned - printed) * *cache.bytes / static_cast<double>(*cache.tokens) / kGib;
+      gib = fmt::format(" The gap is {:.2f} GiB.", std::abs(gap));
+      if (gap > 0) gib += DrafterCause(input, gap);
       break;
     }
     findings.push_back(

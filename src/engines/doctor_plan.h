@@ -16,6 +16,9 @@ struct PoolBytes {
 };
 std::optional<PoolBytes> PoolBytesOf(const LogRecord& log);
 
+// What of a drafter's making may have taken this much memory while the pool was sized; "" where there is no drafter.
+std::string DrafterCause(const DoctorInput& input, double unused_gib);
+
 // The printed pool against a plan made apart: which of its terms is another.
 void FindPlanFileGap(const DoctorInput& input, const PoolLine& pool, Findings& findings);
 
