@@ -89,6 +89,16 @@ constexpr LaunchRow kRows[] = {
      "It runs slower than fa3, and a measurement is credited to the wrong backend.",
      "--kv-cache-dtype fp8_e4m3   # keeps fa3\n--attention-backend triton   # says aloud what will run",
      "the attention backend that the log names is the one asked for", "SGLang, issue 18550 (2026-02, Hopper)"},
+    {"launch.mla_accuracy", "sglang", "", "any", "", kFp8, "", "mla", "", kRisk,
+     "FP8 of MLA's latent rows has cost accuracy: aime26 fell from 95.3 to 76.7 and gpqa from 86.2 to 71.2 "
+     "(GLM-5.1-FP8, "
+     "B300); bfloat16 restored them.",
+     "One scale serves a row that all heads read.", "--kv-cache-dtype bfloat16\n--kv-cache-dtype auto",
+     "an accuracy run at both dtypes", "SGLang, issue 22671"},
+    {"launch.query_scale", "sglang", "", "sm10x", "trtllm_mha", "fp8_e4m3", "", "heads", "", kRisk,
+     "trtllm_mha casts the query to FP8 too, with a scale of 1.0 where the checkpoint brings none.",
+     "Gemma 4 lost quality by it.", "--attention-backend flashinfer\n--kv-cache-dtype auto",
+     "an accuracy run at both dtypes", "SGLang, PR 28144"},
     {"launch.dtype_renamed", "sglang", "0.5.10+", "any", "", "fp4_e2m1", "", "", "", kRefused,
      "fp4_e2m1 is refused: the name was changed.",
      "'--kv-cache-dtype=fp4_e2m1 is deprecated. Use --kv-cache-dtype=fp4_mx_block16.'",
