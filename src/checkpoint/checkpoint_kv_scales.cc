@@ -1,6 +1,7 @@
 #include "checkpoint/checkpoint_kv_scales.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 
 #include "checkpoint/kv_scale_name.h"
@@ -17,6 +18,12 @@ struct Found {
   KvScaleName name;
   const StoredTensor* tensor;
 };
+
+std::string NumberText(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.9g", value);
+  return text;
+}
 
 // By name, so that a folder always gives the same example and the same complaint.
 std::map<std::string, Found> FindScales(const SafetensorsFolder& tensors, const ModelSpec& spec) {
@@ -106,7 +113,7 @@ class Collector {
     for (const double value : *decoded) {
       values.push_back(static_cast<float>(value));
       if (IsUsableGlobalScale(values.back())) continue;
-      return Bad(text, "holds " + std::to_string(value) + "; a scale lies between 2^-100 and 2^100");
+      return Bad(text, "holds " + NumberText(value) + "; a scale lies between 2^-100 and 2^100");
     }
     if (values.size() == 1) values.assign(heads, values[0]);
     return values;
