@@ -65,7 +65,11 @@ Status SetDtype(const DoctorFlags& flags, LaunchInput& input) {
     input.kv_cache_dtype = llamacpp ? "f16" : input.engine == "haypile" ? "bf16" : "auto";
   const bool one = input.kv_cache_dtype.find_first_of(", \t") == std::string::npos;
   if (!one) return Invalid("--kv-cache-dtype: '" + input.kv_cache_dtype + "': expected one dtype; a start has one");
-  input.flash_attention = flags.flash_attention;
+  const std::string& fa = flags.flash_attention;
+  if (!fa.empty() && fa != "on" && fa != "off" && fa != "auto" && fa != "1" && fa != "0") {
+    return Invalid("-fa: '" + fa + "' is not one of on, off, auto, 1, 0");
+  }
+  input.flash_attention = fa;
   return {};
 }
 
@@ -136,7 +140,8 @@ void AddLaunchFlags(CLI::App& command, DoctorFlags& flags) {
   text("--cache-type-k", flags.cache_type_k, "llama.cpp (-ctk): type of K");
   text("--cache-type-v", flags.cache_type_v, "llama.cpp (-ctv): type of V");
   command.add_option("--flash-attn", flags.flash_attention, "llama.cpp (-fa): on, off or auto")
-      ->check(CLI::IsMember({"on", "off", "auto", "1", "0"}))
+      ->expected(0, 1)
+      ->default_str("on")
       ->group(group);
   const auto ranks = [&](const char* names, int& target, const char* help) {
     command.add_option(names, target, help)->check(CLI::Range(1, kMostRanks))->group(group);
@@ -150,6 +155,25 @@ void AddLaunchFlags(CLI::App& command, DoctorFlags& flags) {
       ->excludes(on)
       ->group(group);
   command.add_flag("--enforce-eager,--disable-cuda-graph", flags.eager, "No CUDA graphs")->group(group);
+  command.add_flag("--calculate-kv-scales", flags.calculate_scales, "vLLM: scales from the first batch (until 0.27)")
+      ->group(group);
+}
+
+// What a pasted command line may hold and no row asks for.
+void AddFlagsOfNoRow(CLI::App& command, DoctorFlags& flags) {
+  for (const char* names :
+       {"--max-model-len,--max-seq-len,--context-length,-c,--ctx-size", "--max-num-seqs,--max-batch-size,--parallel",
+        "--max-running-requests", "--gpu-memory-utilization,--mem-fraction-static,--free-gpu-memory-fraction",
+        "--kv-cache-memory-bytes,--max-total-tokens", "--block-size,--page-size,--tokens-per-block", "--quantization",
+        "--pipeline-parallel-size,--pp,--pp-size", "--data-parallel-size,--dp,--dp-size",
+        "--max-num-batched-tokens,--chunked-prefill-size,--max-num-tokens", "--kv-cache-dtype-skip-layers", "--host",
+        "--port"}) {
+    command.add_option(names, flags.unused, "Taken and not used: no row asks for it")->expected(1, -1)->group("");
+  }
+  command
+      .add_flag("--trust-remote-code,--enable-expert-parallel,--enable-chunked-prefill,--async-scheduling",
+                flags.ignored, "Taken and not used")
+      ->group("");
 }
 
 }  // namespace
@@ -171,7 +195,7 @@ bool DoctorFlags::AsksForLaunch() const {
                                 &cache_type_v};
   return std::any_of(std::begin(texts), std::end(texts), [](const std::string* text) { return !text->empty(); }) ||
          tensor_parallel != 1 || context_parallel != 1 || speculative_tokens != 0 || prefix_caching ||
-         no_prefix_caching || eager;
+         no_prefix_caching || eager || calculate_scales;
 }
 
 void AddDoctorFlags(CLI::App& command, DoctorFlags& flags) {
@@ -190,6 +214,7 @@ void AddDoctorFlags(CLI::App& command, DoctorFlags& flags) {
   command.add_flag("-q,--quiet", flags.quiet, "No progress");
   command.add_flag("--json", flags.json, "Print JSON (docs/schemas/haypile.doctor-1.schema.json)");
   AddLaunchFlags(command, flags);
+  AddFlagsOfNoRow(command, flags);
 }
 
 Result<LaunchInput> MakeLaunchInput(const DoctorFlags& flags, CheckpointScales& checkpoint) {
@@ -207,6 +232,7 @@ Result<LaunchInput> MakeLaunchInput(const DoctorFlags& flags, CheckpointScales& 
   input.decode_context_parallel = flags.context_parallel;
   if (flags.prefix_caching || flags.no_prefix_caching) input.prefix_caching = flags.prefix_caching;
   input.eager = flags.eager;
+  input.calculate_scales = flags.calculate_scales;
   return input;
 }
 

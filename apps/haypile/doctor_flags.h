@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "engines/launch_input.h"
@@ -23,7 +24,9 @@ struct DoctorFlags {
   std::string engine, engine_version, device, gpu, gpu_file, model, kv_cache_dtype, model_dtype, backend;
   std::string speculative_method, speculative_config, flash_attention, cache_type_k, cache_type_v;
   int tensor_parallel = 1, context_parallel = 1, speculative_tokens = 0;
-  bool prefix_caching = false, no_prefix_caching = false, eager = false;
+  bool prefix_caching = false, no_prefix_caching = false, eager = false, calculate_scales = false;
+  std::vector<std::string> unused;  // of flags that no row asks for
+  bool ignored = false;             // the same
 
   bool AsksForLaunch() const;  // some flag of a start was given
 };

@@ -81,6 +81,7 @@ void MakeCase(const Json& row, LaunchCase& made) {
   input.speculative_method = TextOr(start, "speculative", "");
   input.speculative_tokens = start.value("speculative_tokens", 0);
   if (start.contains("prefix_caching")) input.prefix_caching = start["prefix_caching"].get<bool>();
+  input.calculate_scales = start.value("calculate_scales", false);
   input.model_dtype = TextOr(start, "model_dtype", "");
   input.model =
       start.contains("model") ? CatalogueModel(start["model"].get<std::string>()).value() : ShapeOf(start["shape"]);

@@ -88,10 +88,11 @@ void AddFlags(const LaunchInput& input, std::set<std::string>& features) {
   }
   features.insert(!input.prefix_caching ? "prefix:default" : *input.prefix_caching ? "prefix:on" : "prefix:off");
   if (input.eager) features.insert("eager");
+  if (input.calculate_scales) features.insert("calculate_scales");
   if (input.decode_context_parallel > 1) features.insert("context_parallel");
 }
 
-constexpr std::array<std::string_view, 37> kWords = {"heads",
+constexpr std::array<std::string_view, 38> kWords = {"heads",
                                                      "mla",
                                                      "windows",
                                                      "sinks",
@@ -126,6 +127,7 @@ constexpr std::array<std::string_view, 37> kWords = {"heads",
                                                      "flash_attn_served",
                                                      "scales:unknown",
                                                      "mla_heads_differ",
+                                                     "calculate_scales",
                                                      "scales:none",
                                                      "scales:present"};
 

@@ -27,7 +27,8 @@ struct LaunchInput {
   std::string speculative_method = {};  // empty: none
   int speculative_tokens = 0;           // 0: not said
   std::optional<bool> prefix_caching = {};
-  bool eager = false;  // no CUDA graphs
+  bool eager = false;             // no CUDA graphs
+  bool calculate_scales = false;  // vLLM: scales from the first batch
   ModelGeometry model = {};
   std::string model_dtype = {};                  // "bfloat16", "float16"; empty: not known
   const CheckpointScales* checkpoint = nullptr;  // null: the model's files are not here
