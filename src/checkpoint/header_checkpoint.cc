@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <optional>
 #include <set>
+#include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "checkpoint/safetensors.h"
@@ -42,12 +45,13 @@ class HeaderCollector {
     HAYPILE_TRY_ASSIGN(index_, ParseSafetensorsIndex(path, text));
     headers_.has_index = true;
     headers_.indexed_tensors = index_.size();
-    std::set<std::string> files;
+    std::unordered_set<std::string> files;
     for (const auto& [tensor, file] : index_) {
       HAYPILE_TRY(CheckTensorName("'" + path + "'", tensor));
       files.insert(file);
     }
     headers_.indexed_files.assign(files.begin(), files.end());
+    std::sort(headers_.indexed_files.begin(), headers_.indexed_files.end());
     return {};
   }
 
@@ -72,9 +76,17 @@ class HeaderCollector {
   }
 
   Status Settle() {
-    for (auto& [name, copies] : copies_) {
-      HAYPILE_TRY_ASSIGN(const size_t chosen, Choose(name, copies));
-      headers_.tensors.push_back(std::move(copies[chosen]));
+    std::vector<size_t> order(found_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::sort(order.begin(), order.end(), [this](size_t a, size_t b) {
+      const int names = found_[a].name.compare(found_[b].name);
+      return names != 0 ? names < 0 : a < b;
+    });
+    headers_.tensors.reserve(found_.size());
+    for (size_t i = 0, end = 0; i < order.size(); i = end) {
+      while (end < order.size() && found_[order[end]].name == found_[order[i]].name) ++end;
+      HAYPILE_TRY_ASSIGN(const size_t chosen, Choose({order.data() + i, end - i}));
+      headers_.tensors.push_back(std::move(found_[chosen]));
     }
     return CheckIndexedAreThere();
   }
@@ -95,7 +107,7 @@ class HeaderCollector {
     if (headers_.files.empty()) headers_.metadata = header.metadata;
     for (HeaderTensor& tensor : header.tensors) {
       tensor.file = headers_.files.size();
-      copies_[tensor.name].push_back(std::move(tensor));
+      found_.push_back(std::move(tensor));
     }
     headers_.files.push_back(name);
     return {};
@@ -103,41 +115,52 @@ class HeaderCollector {
 
   const std::string& FileOf(const HeaderTensor& tensor) const { return headers_.files[tensor.file]; }
 
-  // Which of the copies counts: the one in the file that the index names, else the only one.
-  Result<size_t> Choose(const std::string& name, const std::vector<HeaderTensor>& copies) {
+  // Which of a tensor's copies (positions in found_) counts: the one in the file that the index names, else the only
+  // one.
+  Result<size_t> Choose(std::span<const size_t> copies) {
+    const std::string& name = found_[copies[0]].name;
     const auto entry = index_.find(name);
     if (entry == index_.end() && headers_.has_index) headers_.unindexed_tensors.push_back(name);
     if (entry != index_.end()) {
-      for (size_t i = 0; i < copies.size(); ++i) {
-        if (FileOf(copies[i]) != entry->second) continue;
-        RecordSuperseded(name, copies, i);
-        return i;
+      ++indexed_that_are_there_;
+      for (const size_t copy : copies) {
+        if (FileOf(found_[copy]) != entry->second) continue;
+        RecordSuperseded(copies, copy);
+        return copy;
       }
       ++headers_.misplaced_tensors;
       headers_.stale_index = true;
     }
-    if (copies.size() == 1) return size_t{0};
-    return Error(ErrorCode::kMalformed, "'" + headers_.folder + "': tensor '" + name + "' is in '" + FileOf(copies[0]) +
-                                            "' and in '" + FileOf(copies[1]) + "', and " +
+    if (copies.size() == 1) return copies[0];
+    return Error(ErrorCode::kMalformed, "'" + headers_.folder + "': tensor '" + name + "' is in '" +
+                                            FileOf(found_[copies[0]]) + "' and in '" + FileOf(found_[copies[1]]) +
+                                            "', and " +
                                             (headers_.has_index ? "the index names neither of them for it"
                                                                 : "there is no index that says which counts") +
                                             "; remove one or write " + std::string(kIndexName));
   }
 
-  void RecordSuperseded(const std::string& name, const std::vector<HeaderTensor>& copies, size_t chosen) {
+  void RecordSuperseded(std::span<const size_t> copies, size_t chosen) {
     if (copies.size() < 2) return;
-    SupersededTensor superseded{.name = name, .used = FileOf(copies[chosen]), .ignored = {}};
-    for (size_t i = 0; i < copies.size(); ++i) {
-      if (i != chosen) superseded.ignored.push_back(FileOf(copies[i]));
+    SupersededTensor superseded{.name = found_[chosen].name, .used = FileOf(found_[chosen]), .ignored = {}};
+    for (const size_t copy : copies) {
+      if (copy != chosen) superseded.ignored.push_back(FileOf(found_[copy]));
     }
     headers_.superseded.push_back(std::move(superseded));
+  }
+
+  bool IsThere(const std::string& tensor) const {
+    const auto& tensors = headers_.tensors;  // by name
+    const auto found = std::lower_bound(tensors.begin(), tensors.end(), tensor,
+                                        [](const HeaderTensor& a, const std::string& name) { return a.name < name; });
+    return found != tensors.end() && found->name == tensor;
   }
 
   Status CheckIndexedAreThere() {
     std::optional<std::pair<std::string, std::string>> absent;
     size_t absent_count = 0;
     for (const auto& [tensor, file] : index_) {
-      if (copies_.contains(tensor)) continue;
+      if (indexed_that_are_there_ == index_.size() || IsThere(tensor)) continue;
       ++absent_count;
       if (!absent || tensor < absent->first) absent = {tensor, file};
     }
@@ -162,7 +185,8 @@ class HeaderCollector {
   ReadCount* count_;
   CheckpointHeaders headers_;
   Index index_;
-  std::map<std::string, std::vector<HeaderTensor>> copies_;
+  std::vector<HeaderTensor> found_;  // all copies, by file
+  size_t indexed_that_are_there_ = 0;
 };
 
 }  // namespace

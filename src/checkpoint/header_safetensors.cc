@@ -20,16 +20,16 @@ struct DataPlace {
 };
 
 Status CheckSize(const JsonScanner& scanner, uint64_t at, const HeaderTensor& tensor) {
-  const std::string who = "tensor " + QuotedName(tensor.name);
+  const auto who = [&tensor] { return "tensor " + QuotedName(tensor.name); };
   const std::optional<int64_t> elements = ElementCount(tensor.shape);
-  if (!elements) return scanner.BadAt(at, who + " has a shape of more than 2^63 elements");
+  if (!elements) return scanner.BadAt(at, who() + " has a shape of more than 2^63 elements");
   const WeightTypeInfo* type = SafetensorsWeightType(tensor.dtype);
   if (type == nullptr) return {};
   int64_t wanted = 0;
   if (*elements % type->block_elements != 0 ||
       __builtin_mul_overflow(*elements / type->block_elements, int64_t{type->block_bytes}, &wanted) ||
       static_cast<uint64_t>(wanted) != tensor.bytes) {
-    return scanner.BadAt(at, who + " of shape " + ShapeText(tensor.shape) + " and dtype " + tensor.dtype +
+    return scanner.BadAt(at, who() + " of shape " + ShapeText(tensor.shape) + " and dtype " + tensor.dtype +
                                  " does not fill the " + std::to_string(tensor.bytes) +
                                  " bytes that its data_offsets give");
   }
@@ -40,7 +40,7 @@ Result<HeaderTensor> ReadTensor(JsonScanner* scanner, const std::string& key, co
   HeaderTensor tensor;
   tensor.name = key;
   const uint64_t at = scanner->offset();
-  const std::string who = "tensor " + QuotedName(key);
+  const auto who = [&key] { return "tensor " + QuotedName(key); };
   bool has_shape = false;
   std::vector<int64_t> range;
   const auto read_field = [&](const std::string& field) -> Status {
@@ -59,11 +59,11 @@ Result<HeaderTensor> ReadTensor(JsonScanner* scanner, const std::string& key, co
   };
   HAYPILE_TRY(scanner->ReadObject(read_field));
   if (tensor.dtype.empty() || !has_shape || range.size() != 2) {
-    return scanner->BadAt(at, who + " needs dtype, shape and data_offsets of two numbers");
+    return scanner->BadAt(at, who() + " needs dtype, shape and data_offsets of two numbers");
   }
   if (range[0] > range[1] || static_cast<uint64_t>(range[1]) > data.bytes) {
-    return scanner->BadAt(at, who + " has data_offsets " + ShapeText(std::array{range[0], range[1]}) + " outside the " +
-                                  std::to_string(data.bytes) + " bytes of data that the file holds");
+    return scanner->BadAt(at, who() + " has data_offsets " + ShapeText(std::array{range[0], range[1]}) +
+                                  " outside the " + std::to_string(data.bytes) + " bytes of data that the file holds");
   }
   tensor.offset = data.start + static_cast<uint64_t>(range[0]);
   tensor.bytes = static_cast<uint64_t>(range[1] - range[0]);

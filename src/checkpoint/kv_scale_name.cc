@@ -143,6 +143,11 @@ TensorPlace PlaceOfTensor(std::string_view tensor) {
 }
 
 std::optional<KvScaleName> ParseKvScaleName(std::string_view tensor) {
+  // Most names of a checkpoint are of weights; the last letters tell that of nearly all.
+  constexpr std::array<std::string_view, 6> kEndings = {"scale", "_factor", "amax", "_point", "_bias", "_value"};
+  if (std::none_of(kEndings.begin(), kEndings.end(), [&](std::string_view end) { return tensor.ends_with(end); })) {
+    return std::nullopt;
+  }
   const Parts parts = Split(tensor);
   if (parts.size() < 2) return std::nullopt;
   const std::string_view parent = parts.size() < 3 ? std::string_view() : parts[parts.size() - 3];

@@ -61,7 +61,10 @@ uint32_t GeometryTraits(const InspectReport& report) {
   const auto& layers = report.geometry->layers;
   const bool shared =
       std::any_of(layers.begin(), layers.end(), [](const LayerGeometry& layer) { return layer.kv_shared_with >= 0; });
-  return shared ? traits | kSharedLayers : traits;
+  if (shared) traits |= kSharedLayers;
+  const bool latent = std::any_of(layers.begin(), layers.end(),
+                                  [](const LayerGeometry& layer) { return layer.cache == CacheKind::kMla; });
+  return latent ? traits | kLatent : traits;
 }
 
 uint32_t TraitsOf(const InspectReport& report, const FamilySummary* family) {

@@ -38,6 +38,7 @@ enum ScaleTrait : uint32_t {
   kSharedLayers = 1u << 19,     // layers that read another layer's cache
   kPlainWeights = 1u << 21,     // nothing but, at most, the cache is quantized
   kBadShape = 1u << 22,         // neither one value nor one for each KV head
+  kLatent = 1u << 23,           // MLA
   kModuleNotMapped = 1u << 20,  // the scale hangs on a module of another name than vLLM's mapper knows
 };
 

@@ -33,6 +33,8 @@ constexpr EngineRule kRules[] = {
     {"vLLM", kVllmNow, 0, kSchemeUnsupported | kModelOpt, 0, "", ScaleOutcome::kDropped,
      "'Unknown kv_cache_quant_algo': a warning, and the cache keeps the model's dtype, whatever scales there are",
      kVllm},
+    {"vLLM", kVllmNow, 0, kNvfp4Cache | kLatent, 0, "", ScaleOutcome::kRefused,
+     "'nvfp4 KV cache is not supported with MLA (Multi-head Latent Attention) backends': use fp8 or auto", kVllm},
     {"vLLM", kVllmNow, 0, kNoScales | kSchemeDeclared | kCompressedTensors, 0, "", ScaleOutcome::kAtOne,
      "the scheme switches the cache to FP8, and scales start at 1.0 without a mark for 'missing': no warning at all",
      kVllm},
@@ -142,6 +144,13 @@ constexpr EngineRule kRules[] = {
      "448 "
      "(ModelOpt's Hugging Face export since 2026-01-20)",
      kSglangFp4},
+    {"SGLang", kSglangNow, 0, kHasScales | kCompressedTensors, 0, "", ScaleOutcome::kLoaded,
+     "into attn.k_scale and attn.v_scale, doubled on FNUZ, with --kv-cache-dtype fp8_e4m3: auto takes FP8 from "
+     "ModelOpt's "
+     "files alone and keeps the model's dtype here; the line 'no scaling factors provided' is printed all the same (a "
+     "false "
+     "alarm, sgl-project/sglang#31224)",
+     kSglang},
     {"SGLang", kSglangNow, 0, kHasScales, 0, "", ScaleOutcome::kLoaded,
      "into attn.k_scale and attn.v_scale, doubled on FNUZ; the line 'no scaling factors provided' is printed all the "
      "same when the dtype is fp8_e4m3 (a false alarm, sgl-project/sglang#31224)",
