@@ -295,6 +295,33 @@ TEST(CheckpointScales, CopiesAreOpenedWithTheScalesThatWereWritten) {
   }
 }
 
+TEST(CheckpointScales, AConfigThatQuantizesTheCacheAloneGivesWay) {
+  const CalibrationFolder folder;
+  const std::string source = folder.Write("cast");
+  Json config = ReadJsonOf(source + "/config.json");
+  config["quantization_config"] = {{"quant_method", "modelopt"}, {"quant_algo", nullptr}, {"kv_cache_scheme", "NVFP4"}};
+  ASSERT_TRUE(WriteFileAtomic(source + "/config.json", DumpJson(config)).ok());
+  const Json other{{"quantization", {{"quant_algo", nullptr}, {"kv_cache_quant_algo", "NVFP4"}}}};
+  ASSERT_TRUE(WriteFileAtomic(source + "/hf_quant_config.json", DumpJson(other)).ok());
+  CheckpointScalesRequest request = FolderRequest(source, folder.Path("fp8"));
+  ASSERT_TRUE(WriteCheckpointScales(request, SomeScales()).ok());
+  request.target = source;
+  request.overwrite = true;
+  ASSERT_TRUE(WriteCheckpointScales(request, SomeScales()).ok());
+  for (const std::string& written : {folder.Path("fp8"), source}) {
+    EXPECT_FALSE(std::filesystem::exists(written + "/hf_quant_config.json"));
+    EXPECT_EQ(ReadJsonOf(written + "/config.json")["quantization_config"]["quant_method"], "compressed-tensors");
+    EXPECT_EQ(Checkpoint::Open(written).value()->kv_scales().divisor.value, 448);
+  }
+  // Quantized weights stay with their config.
+  const std::string weights = folder.Write("weights");
+  config["quantization_config"] = {{"quant_method", "gptq"}};
+  ASSERT_TRUE(WriteFileAtomic(weights + "/config.json", DumpJson(config)).ok());
+  const Status refused = WriteCheckpointScales(FolderRequest(weights, folder.Path("no")), SomeScales());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message().find("quant_method 'gptq'"), std::string::npos);
+}
+
 TEST(CheckpointScales, NothingIsOverwrittenUnasked) {
   const CalibrationFolder folder;
   const std::string source = folder.Write("model");
@@ -320,7 +347,7 @@ TEST(CheckpointScales, NothingIsOverwrittenUnasked) {
   EXPECT_EQ(refused(request), "written");
   EXPECT_EQ(SafetensorsFolder::Open(source).value().tensors().size(), folder.tensors().size() + 4);
   request.target = folder.Path("again");
-  EXPECT_NE(refused(request).find("quantization_config already"), std::string::npos);
+  EXPECT_NE(refused(request).find("holds KV scales already"), std::string::npos);
   for (const auto& entry : std::filesystem::directory_iterator(folder.Path(""))) {
     EXPECT_EQ(entry.path().string().find(".tmp."), std::string::npos) << entry.path();
   }

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "calibrate/safetensors_append.h"
+#include "checkpoint/config_quantization.h"
 #include "checkpoint/safetensors.h"
 
 namespace haypile {
@@ -89,6 +90,18 @@ Status CheckTarget(const CheckpointScalesRequest& request) {
     return Error(ErrorCode::kInvalidArgument,
                  "'" + request.target + "' exists and is no model folder; name another one");
   }
+  return {};
+}
+
+// A config that quantizes the cache alone gives way to the new one; one that quantizes weights must stay with them.
+Status CheckWeightsArePlain(const std::string& source) {
+  HAYPILE_TRY_ASSIGN(const std::string config, ReadFile(source + "/" + kConfigFile));
+  std::string other;
+  if (std::error_code ignored; fs::exists(fs::path(source) / kModelOptFile, ignored)) {
+    HAYPILE_TRY_ASSIGN(other, ReadFile(source + "/" + kModelOptFile));
+  }
+  auto quantization = ReadKvQuantization(source, config, other);
+  if (!quantization.ok()) return std::move(quantization).error();
   return {};
 }
 
@@ -177,8 +190,16 @@ Status WriteInto(const CheckpointScalesRequest& request, const std::string& from
   const bool model_opt = request.convention == ScaleConvention::kModelOpt;
   if (model_opt) HAYPILE_TRY(WriteFileAtomic(into + "/" + kModelOptFile, DumpJson(ModelOptFile(request)) + "\n"));
   HAYPILE_TRY_ASSIGN(Json config, ReadJsonFile(from + "/" + kConfigFile));
+  config.erase("compression_config");
+  if (config.contains("text_config") && config["text_config"].is_object()) {
+    config["text_config"].erase("quantization_config");
+    config["text_config"].erase("compression_config");
+  }
   config["quantization_config"] = model_opt ? ModelOptConfig(request) : CompressedTensorsConfig(request);
-  return WriteFileAtomic(into + "/" + kConfigFile, DumpJson(config) + "\n");
+  HAYPILE_TRY(WriteFileAtomic(into + "/" + kConfigFile, DumpJson(config) + "\n"));
+  // One that was there would speak of another cache.
+  if (!model_opt) fs::remove(fs::path(into) / kModelOptFile, ignored);
+  return {};
 }
 
 Error IoError(const std::string& action, const std::string& path, const std::error_code& code) {
@@ -227,12 +248,7 @@ Status CheckCheckpointScales(const CheckpointScalesRequest& request) {
                      "a GGUF model go into a file with --output or --sglang");
   }
   HAYPILE_TRY(CheckTarget(request));
-  HAYPILE_TRY_ASSIGN(const Json config, ReadJsonFile(request.source + "/" + kConfigFile));
-  if (config.contains("quantization_config")) {
-    return Error(ErrorCode::kUnsupported, "'" + request.source +
-                                              "/config.json' has a quantization_config already; start from the "
-                                              "checkpoint before quantization");
-  }
+  HAYPILE_TRY(CheckWeightsArePlain(request.source));
   HAYPILE_TRY_ASSIGN(const SafetensorsFolder tensors, SafetensorsFolder::Open(request.source));
   for (const auto& [name, tensor] : tensors.tensors()) {
     if (!IsKvScaleName(name)) continue;

@@ -22,8 +22,9 @@ struct CheckpointScalesRequest {
   bool overwrite = false;  // needed to write into `source`, and over an earlier result
 };
 
-// Everything that can be refused before the scales are known: a source that is no folder, holds KV scales or a
-// quantization config already, a target that is in the way, and what the convention has no place for (kUnsupported).
+// Everything that can be refused before the scales are known: a source that is no folder, holds KV scales
+// already or a config that quantizes weights, a target that is in the way, and what the convention has no place for
+// (kUnsupported).
 Status CheckCheckpointScales(const CheckpointScalesRequest& request);
 
 // Writes the scales as F32 tensors: into model.safetensors, or beside shards as kv_scales.safetensors with an entry for
