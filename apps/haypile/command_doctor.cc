@@ -111,6 +111,17 @@ const T* OrNull(const std::optional<T>& value) {
   return value ? &*value : nullptr;
 }
 
+GivenNames NamesOf(const DoctorFlags& flags, const DoctorInput& input) {
+  GivenNames names;
+  names.model = !flags.model.empty() ? flags.model : flags.checkpoint;
+  if (names.model == "-") names.model.clear();
+  if (input.checkpoint != nullptr && input.checkpoint->files_read) names.weights = input.checkpoint->folder;
+  if (names.model.ends_with(".gguf")) names.weights = names.model;
+  if (flags.log != "-") names.log = flags.log;
+  if (IsMetricsUrl(flags.metrics)) names.metrics_url = flags.metrics;
+  return names;
+}
+
 DoctorReport Judge(const DoctorFlags& flags, const Inputs& inputs) {
   DoctorReport report;
   DoctorInput& input = report.input;
@@ -133,6 +144,7 @@ DoctorReport Judge(const DoctorFlags& flags, const Inputs& inputs) {
   };
   if (input.log != nullptr) add(DiagnoseLog(input));
   if (input.metrics != nullptr) add(DiagnoseWindow(*input.metrics));
+  NameCommands(NamesOf(flags, input), report.findings);
   if (flags.checklist || inputs.Count() >= 2) report.checklist = Checklist(input, report.findings);
   return report;
 }

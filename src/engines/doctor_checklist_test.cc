@@ -120,6 +120,22 @@ TEST(DoctorChecklist, LogAnswersTheThirdAsFarAsItCan) {
   EXPECT_NE(steps[2].answer.find("1.0"), std::string::npos);
 }
 
+TEST(DoctorCommands, NamesWhatWasGiven) {
+  Findings findings{{.id = "a",
+                     .type = {"haypile plan MODEL --explain   # of MODEL", "haypile inspect FOLDER",
+                              "haypile doctor --log LOG --checkpoint FOLDER", "--kv-cache-dtype auto   # MODEL",
+                              "haypile doctor --metrics http://HOST:PORT --duration 9", "haypile compare MODELS"}}};
+  Findings untouched = findings;
+  NameCommands({}, untouched);
+  EXPECT_EQ(untouched[0].type, findings[0].type);
+  NameCommands({"m/config.json", "my folder", "v.log", "http://h:1/metrics"}, findings);
+  EXPECT_EQ(findings[0].type,
+            (std::vector<std::string>{
+                "haypile plan m/config.json --explain   # of MODEL", "haypile inspect 'my folder'",
+                "haypile doctor --log v.log --checkpoint 'my folder'", "--kv-cache-dtype auto   # MODEL",
+                "haypile doctor --metrics http://h:1/metrics --duration 9", "haypile compare MODELS"}));
+}
+
 TEST(DoctorChecklist, LlamaCppNeedsNoScales) {
   const LogRecord log =
       ReadStartLog(std::string(HAYPILE_TESTDATA_DIR) + "/logs/llama-server-b9749-smollm2-135m-q8_0.log").value();

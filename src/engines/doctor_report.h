@@ -12,6 +12,16 @@ namespace haypile {
 enum class CheckState { kDone, kTrouble, kOpen };  // answered well; answered badly; not answered
 std::string CheckStateName(CheckState state);      // "done", "trouble", "open"
 
+// What the user named; empty: not given.
+struct GivenNames {
+  std::string model;    // that can be planned: a folder, a config.json, a GGUF file, a known name
+  std::string weights;  // whose weights are here: a folder or a GGUF file
+  std::string log, metrics_url;
+};
+// Puts these names for the placeholders (MODEL, FOLDER, CHECKPOINT, LOG, http://HOST:PORT) of the commands of this
+// program that findings say to type, so that they can be run as they stand. Others are left as they are.
+void NameCommands(const GivenNames& names, Findings& findings);
+
 // One question of the order in which the field finds out what a quantized cache does.
 struct CheckStep {
   std::string id;        // "pool", "scales", "backend", "accuracy", "speed"

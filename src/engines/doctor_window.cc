@@ -96,7 +96,7 @@ void SayRoom(const MetricsWindow& window, const Load& load, Finding& finding) {
   finding.type = {"--kv-cache-dtype auto   # llama.cpp: -ctk f16 -ctv f16"};
   if (load.waiting_most > 0) finding.type.push_back("--max-num-seqs N   # more at once");
   if (load.preempted_ever > 0 || load.idle) {
-    finding.type.push_back("haypile doctor --metrics URL --duration 600   # over a busy while");
+    finding.type.push_back("haypile doctor --metrics http://HOST:PORT --duration 600   # over a busy while");
   }
   finding.check = "usage at the day's peak: this command then";
 }
