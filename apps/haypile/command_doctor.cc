@@ -83,13 +83,29 @@ Result<MetricsWindow> Watch(const DoctorFlags& flags) {
   return window;
 }
 
+// A start of the same engine, version and dtype as the log's, where flags do not say otherwise.
+DoctorFlags WithWhatTheLogSays(const DoctorFlags& flags, const LogRecord& log) {
+  DoctorFlags launch = flags;
+  if (log.engine == LogEngine::kUnknown) return launch;
+  if (launch.engine.empty()) launch.engine = LogEngineName(log.engine);
+  if (launch.engine != LogEngineName(log.engine)) return launch;
+  const bool version_known = log.version && ParseEngineVersion(log.version->value).ok();
+  if (launch.engine_version.empty() && version_known) launch.engine_version = log.version->value;
+  const bool dtype_given =
+      !launch.kv_cache_dtype.empty() || !launch.cache_type_k.empty() || !launch.cache_type_v.empty();
+  if (!dtype_given && log.kv_dtype_requested) launch.kv_cache_dtype = log.kv_dtype_requested->value;
+  if (launch.device.empty() && launch.gpu.empty() && log.on_cpu) launch.device = "cpu";
+  return launch;
+}
+
 Status ReadInputs(const DoctorFlags& flags, Inputs& inputs) {
-  if (flags.AsksForLaunch()) {
-    HAYPILE_TRY_ASSIGN(inputs.launch, MakeLaunchInput(flags, inputs.launch_checkpoint));
-    inputs.prediction = PredictLaunch(*inputs.launch);
-  }
   if (!flags.log.empty()) {
     HAYPILE_TRY_ASSIGN(inputs.log, ReadStartLog(flags.log));
+  }
+  if (flags.AsksForLaunch()) {
+    const DoctorFlags launch = inputs.log ? WithWhatTheLogSays(flags, *inputs.log) : flags;
+    HAYPILE_TRY_ASSIGN(inputs.launch, MakeLaunchInput(launch, inputs.launch_checkpoint));
+    inputs.prediction = PredictLaunch(*inputs.launch);
   }
   if (!flags.baseline.empty()) {
     HAYPILE_TRY_ASSIGN(inputs.baseline, ReadStartLog(flags.baseline));
