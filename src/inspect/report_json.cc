@@ -95,30 +95,33 @@ Json StatisticsJson(const ScaleStatistics& values) {
 }
 
 // The values that a slice takes of one layer's scales.
-Json SliceValues(const ScalesByLayer& values, const RankSlice& slice) {
+Json SliceValues(const ScalesByLayer& values, int layer, const RankSlice& slice) {
   Json taken = Json::array();
-  if (values.empty()) return taken;
-  const std::vector<double>& of_layer = values.begin()->second;
+  const auto found = values.find(layer);
+  if (found == values.end()) return taken;
+  const std::vector<double>& of_layer = found->second;
   for (int head = slice.first_head; head < slice.first_head + slice.heads; ++head) {
     if (head < static_cast<int>(of_layer.size())) taken.push_back(of_layer[static_cast<size_t>(head)]);
   }
   return taken;
 }
 
-// Heads of each rank, and the values of the first layer that go with them.
+// Heads of each rank, and the values of the first layer with so many heads that go with them.
 Json SlicesJson(const InspectReport& report, const FamilySummary& family) {
   Json result = Json::array();
   if (family.granularity != ScaleGranularity::kHead) return result;
-  for (const int ranks : RanksToShow(report, family.heads)) {
-    Json slices = Json::array();
-    for (const RankSlice& slice : SlicesOf(family.heads, ranks)) {
-      slices.push_back({{"rank", slice.rank},
-                        {"first_head", slice.first_head},
-                        {"heads", slice.heads},
-                        {"k", SliceValues(family.k_values, slice)},
-                        {"v", SliceValues(family.v_values, slice)}});
+  for (const auto& [heads, layer] : FirstLayerByHeads(family)) {
+    for (const int ranks : RanksToShow(report, heads)) {
+      Json slices = Json::array();
+      for (const RankSlice& slice : SlicesOf(heads, ranks)) {
+        slices.push_back({{"rank", slice.rank},
+                          {"first_head", slice.first_head},
+                          {"heads", slice.heads},
+                          {"k", SliceValues(family.k_values, layer, slice)},
+                          {"v", SliceValues(family.v_values, layer, slice)}});
+      }
+      result.push_back({{"tensor_parallel", ranks}, {"kv_heads", heads}, {"layer", layer}, {"slices", slices}});
     }
-    result.push_back({{"tensor_parallel", ranks}, {"slices", slices}});
   }
   return result;
 }

@@ -159,9 +159,11 @@ std::string SliceValuesText(const std::vector<double>& values, const std::vector
   return slices.size() > kMostShown ? text + " ..." : text;
 }
 
-void WriteSideSlices(const char* side, const ScalesByLayer& values, const std::vector<RankSlice>& slices, Page* page) {
-  if (values.empty() || slices.empty()) return;
-  const auto& [layer, of_layer] = *values.begin();
+void WriteSideSlices(const char* side, const ScalesByLayer& values, int layer, const std::vector<RankSlice>& slices,
+                     Page* page) {
+  const auto found = values.find(layer);
+  if (found == values.end() || slices.empty()) return;
+  const std::vector<double>& of_layer = found->second;
   page->Line(fmt::format("layer {}, {}: {}", layer, side, SliceValuesText(of_layer, slices)), CellTone::kPlain, 4);
   std::string blind;
   for (size_t rank = 0; rank < std::min<size_t>(slices.size(), 8); ++rank) {
@@ -173,14 +175,19 @@ void WriteSideSlices(const char* side, const ScalesByLayer& values, const std::v
 void WriteSlices(const InspectReport& report, const FamilySummary& family, Page* page) {
   if (family.granularity != ScaleGranularity::kHead) return;
   page->Heading(fmt::format("Heads that each tensor-parallel rank takes of {}", KvScaleFamilyName(family.family)));
-  for (const int ranks : RanksToShow(report, family.heads)) {
-    const std::vector<RankSlice> slices = SlicesOf(family.heads, ranks);
-    std::string line = fmt::format("TP {}: {}", ranks, slices.empty() ? "the heads do not divide" : SlicesText(slices));
-    if (ranks > family.heads && !slices.empty()) line += " (each head on several ranks)";
-    page->Line(line);
-    if (report.tensor_parallel == 0) continue;
-    WriteSideSlices("K", family.k_values, slices, page);
-    WriteSideSlices("V", family.v_values, slices, page);
+  const std::map<int, int> counts = FirstLayerByHeads(family);
+  for (const auto& [heads, layer] : counts) {
+    if (counts.size() > 1) page->Line(fmt::format("layers with scales for {} heads, such as {}", heads, layer));
+    for (const int ranks : RanksToShow(report, heads)) {
+      const std::vector<RankSlice> slices = SlicesOf(heads, ranks);
+      std::string line =
+          fmt::format("TP {}: {}", ranks, slices.empty() ? "the heads do not divide" : SlicesText(slices));
+      if (ranks > heads && !slices.empty()) line += " (each head on several ranks)";
+      page->Line(line);
+      if (report.tensor_parallel == 0) continue;
+      WriteSideSlices("K", family.k_values, layer, slices, page);
+      WriteSideSlices("V", family.v_values, layer, slices, page);
+    }
   }
 }
 

@@ -135,6 +135,14 @@ std::string_view GranularityName(ScaleGranularity granularity) {
   return "other";
 }
 
+std::map<int, int> FirstLayerByHeads(const FamilySummary& family) {
+  std::map<int, int> first;
+  for (const auto& [layer, heads] : family.heads_by_layer) {
+    if (heads > 0) first.emplace(heads, layer);
+  }
+  return first;
+}
+
 std::vector<FamilySummary> SummarizeScales(const std::vector<KvScaleTensor>& scales,
                                            const std::vector<KvLayerNeed>& needs) {
   std::map<std::pair<KvScaleFamily, KvScaleKind>, Gathered> families;

@@ -48,6 +48,9 @@ struct FamilySummary {
 std::vector<FamilySummary> SummarizeScales(const std::vector<KvScaleTensor>& scales,
                                            const std::vector<KvLayerNeed>& needs);
 
+// Heads of per-head scales and the first layer that has so many: more than one where KV heads differ by layer.
+std::map<int, int> FirstLayerByHeads(const FamilySummary& family);
+
 std::string_view GranularityName(ScaleGranularity granularity);  // "per tensor", "per head", "other", "mixed"
 
 }  // namespace haypile
