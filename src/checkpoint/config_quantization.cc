@@ -122,6 +122,7 @@ Result<KvQuantization> ModelOptFile(const ConfigFields& fields) {
 }
 
 Result<KvQuantization> FromQuantization(const ConfigFields& fields, const ConfigFields& config, const char* field) {
+  if (fields.json().empty()) return KvQuantization{};
   HAYPILE_TRY_ASSIGN(const std::string stated, fields.String("quant_method", ""));
   const std::string method = Lower(stated);
   if (method == "compressed-tensors") return CompressedTensors(fields);

@@ -22,6 +22,8 @@ std::string FormatOf(const std::string& quantization, const std::string& hf_quan
 
 TEST(KvQuantization, PlainWeightsWithAQuantizedCache) {
   EXPECT_EQ(FormatOf(""), "");
+  EXPECT_EQ(FormatOf("{}"), "");
+  EXPECT_EQ(FormatOf("null"), "");
   EXPECT_EQ(FormatOf(R"({"quant_method": "compressed-tensors"})"), "");
   EXPECT_EQ(FormatOf(R"({"quant_method": "compressed-tensors", "config_groups": {}, "kv_cache_scheme":
                         {"num_bits": 8, "type": "float", "symmetric": true, "strategy": "tensor"}})"),
