@@ -240,14 +240,20 @@ std::string FoundText(const InspectReport& report, const MissingScales& missing)
 }
 
 // What loaders do with an index that does not say where tensors are.
-std::string StaleIndexOutcomes(bool no_named_file) {
+std::string StaleIndexOutcomes(const CheckpointHeaders& headers) {
+  const std::string whole = "llama.cpp's converter compares names of tensors alone, and works";
+  if (headers.missing_files.empty()) {
+    return "All files that it names are here, so loaders that take whole files (transformers, vLLM, SGLang, "
+           "TensorRT-LLM) "
+           "find every tensor; those that look a tensor up in the index (Haypile, safetensors by name) fail; " +
+           whole;
+  }
+  const bool none_left = headers.missing_files.size() == headers.indexed_files.size();
   return std::string(
              "transformers stops at the first file that is not there; vLLM and SGLang keep only the files that the "
              "index names") +
-         (no_named_file ? ", find none and stop ('Cannot find any model weights')" : ", and load a part of the model") +
-         "; Haypile refuses; TensorRT-LLM and what else takes *.safetensors load it all; llama.cpp's converter "
-         "compares "
-         "names of tensors alone, and works";
+         (none_left ? ", find none and stop ('Cannot find any model weights')" : ", and load a part of the model") +
+         "; Haypile refuses; TensorRT-LLM and what else takes *.safetensors load it all; " + whole;
 }
 
 }  // namespace
@@ -263,7 +269,7 @@ Findings FileFindings(const CheckpointHeaders& headers) {
                      "than it says; {} files that it does not name are here, and the files cover all {} "
                      "tensors. {}",
                      present, headers.indexed_files.size(), headers.misplaced_tensors, headers.unindexed_files.size(),
-                     headers.indexed_tensors, StaleIndexOutcomes(present == 0)),
+                     headers.indexed_tensors, StaleIndexOutcomes(headers)),
          rebuild});
   }
   if (!headers.has_index && headers.files.size() > 1) {

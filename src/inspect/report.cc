@@ -95,10 +95,23 @@ Status ReadTensors(const std::string& folder, InspectReport* report) {
   if (!none) return std::move(headers).error();
   const bool pickled = IsFile(folder + "/pytorch_model.bin") || IsFile(folder + "/pytorch_model.bin.index.json");
   report->findings.push_back({FindingLevel::kWarning, "no_safetensors",
-                              pickled ? "weights are pickled (pytorch_model.bin): their KV scales cannot be read"
-                                      : "no safetensors file in the folder: weights and KV scales are not known",
+                              pickled
+                                  ? "weights are pickled (pytorch_model.bin): their KV scales cannot be read"
+                                  : "no safetensors file in the folder: weights and KV scales are not known; engines "
+                                    "are told as for a checkpoint without KV scales",
                               pickled ? "convert them to safetensors" : ""});
   return {};
+}
+
+// The first GGUF file of a folder; empty: there is none.
+std::string GgufIn(const std::string& folder) {
+  std::string first;
+  std::error_code ec;
+  for (std::filesystem::directory_iterator it(folder, ec), end; !ec && it != end; it.increment(ec)) {
+    const std::string path = it->path().string();
+    if (path.ends_with(".gguf") && (first.empty() || path < first)) first = path;
+  }
+  return first;
 }
 
 // A part of a checkpoint where the whole is wanted.
@@ -127,12 +140,24 @@ Result<InspectReport> InspectCheckpoint(const std::string& path) {
   }
   const std::string folder = is_folder ? path : std::filesystem::path(path).parent_path().string();
   const std::string config = is_folder ? path + "/config.json" : path;
-  if (!IsFile(config)) return Error(ErrorCode::kNotFound, "'" + path + "': holds no config.json");
+  if (!IsFile(config)) {
+    const std::string gguf = GgufIn(path);
+    return Error(ErrorCode::kNotFound,
+                 "'" + path + "': holds no config.json" +
+                     (gguf.empty() ? "; name the folder of a Hugging Face checkpoint, or a GGUF file"
+                                   : "; to inspect '" + gguf + "', name that file"));
+  }
   HAYPILE_TRY(ReadConfigs(folder.empty() ? "." : folder, config, &report));
   std::vector<KvScaleTensor> scales;
   if (is_folder) {
     HAYPILE_TRY(ReadTensors(path, &report));
     HAYPILE_TRY_ASSIGN(scales, ReadKvScales(report.headers, &report.read));
+  } else {
+    report.findings.push_back(
+        {FindingLevel::kNote, "config_alone",
+         "config.json alone was read: weights and KV scales are not known; engines are told as for a "
+         "checkpoint without KV scales",
+         "name the folder to look into its files"});
   }
   const ModelGeometry* geometry = report.geometry ? &*report.geometry : nullptr;
   report.dtypes = DtypesOf(report.headers);

@@ -116,7 +116,7 @@ std::string Joined(const std::vector<std::string>& words) {
 void WriteScales(const InspectReport& report, Page* page) {
   page->Heading("KV scales");
   if (report.scales.empty()) {
-    page->Line("none found");
+    page->Line(report.container == "config" ? "not known: no safetensors file was read" : "none found");
     return;
   }
   TextTable table({{"name"},
