@@ -107,8 +107,8 @@ constexpr EngineRule kRules[] = {
      "reach "
      "them",
      "vllm-project/vllm#55559"},
-    {"vLLM", "0.19, FLASHINFER or AITER", 0, kHasScales | kCompressedTensors | kSchemeDeclared,
-     kPerHead | kSchemeUnsupported, "", ScaleOutcome::kWrong,
+    {"vLLM", "0.19, FLASHINFER or AITER", kAttention | kEngineName | kProjection | kFused,
+     kHasScales | kCompressedTensors | kSchemeDeclared, kPerHead | kSchemeUnsupported, "", ScaleOutcome::kWrong,
      "these backends read copies of the scales as numbers, which the loader does not update: garbage",
      "vllm-project/vllm#34863"},
     {"vLLM", "mid 2024", 0, kKvOnly | kCompressedTensors, 0, "", ScaleOutcome::kRefused,

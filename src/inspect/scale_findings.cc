@@ -362,7 +362,7 @@ Findings ScaleFindings(const FamilySummary& family, const std::vector<KvLayerNee
         {FindingLevel::kWarning, "kv_bias",
          Prefix(family) +
              "biases of an affine KV format, whose names resemble those of projection biases; no engine is "
-             "known to apply them",
+             "known to apply them, and without them the scales are for ranges that K and V do not have",
          "export without an affine KV format"});
     return findings;
   }
