@@ -14,19 +14,21 @@ namespace haypile {
 namespace {
 
 constexpr float kLog2E = 1.4426950408889634f;
-// Tokens of one split of a long sequence: a fixed number, so that results do not depend on the number of threads.
-constexpr int64_t kSplitTokens = 1024;
+// Tokens of one split of a sequence: a fixed number, so that results do not depend on the number of threads. Short,
+// since a split takes all heads in turn: the pages it looks up for the first head are still known for the last one, and
+// the lookups are what a head's short runs cost most.
+constexpr int64_t kSplitTokens = 512;
 // Up to this many query tokens of a sequence (one decoded token, or a draft to verify) are split over its context; more
 // are enough work for all threads as blocks of queries.
 constexpr int kMaxSplitQueries = 8;
 
-// One piece of work: the rows of some query tokens of one sequence and KV head over tokens [begin, end).
+// One piece of work: the rows of some query tokens of one sequence and some KV heads over tokens [begin, end).
 struct WorkItem {
   const AttentionSequence* sequence;
-  int kv_head;
+  int first_head, heads;
   int first_query, query_tokens;
   int64_t begin, end;
-  int64_t state;  // first row of its partial state, or -1 when the item is a whole row block by itself
+  int64_t state;  // first row of its partial states, [head][row], or -1 when the item is a whole row block by itself
 };
 
 // A worker's scratch, allocated once a thread.
@@ -75,39 +77,40 @@ class Batch {
     states_.row_max.resize(state_rows_);
     states_.row_sum.resize(state_rows_);
     states_.weighted.resize(state_rows_ * head_dim);
-    pool_.ParallelFor(items_.size(), [this](size_t i, int) { RunItem(items_[i]); });
-    pool_.ParallelFor(merges_.size(), [this](size_t i, int) { Merge(merges_[i]); });
+    pool_.ParallelFor(items_.size(), [this](size_t i, int) { RunItem(i); });
+    const size_t heads = static_cast<size_t>(args_.kv.kv_heads);
+    pool_.ParallelFor(merges_.size() * heads,
+                      [&](size_t i, int) { Merge(merges_[i / heads], static_cast<int>(i % heads)); });
   }
 
  private:
-  // The states of the splits of one sequence and head, one after the other from first_state on.
+  // The states of the splits of one sequence, one after the other from first_state on.
   struct MergeItem {
     const AttentionSequence* sequence;
-    int kv_head;
-    int64_t first_state, state_count;
+    int64_t first_state, splits;
   };
 
   void PlanWork() {
     for (const AttentionSequence& sequence : args_.sequences) {
-      for (int head = 0; head < args_.kv.kv_heads; ++head) {
-        if (sequence.query_tokens <= kMaxSplitQueries && sequence.query_tokens * group_ <= kMaxSpanRows) {
-          PlanSplits(sequence, head);
-        } else {
-          PlanPrefill(sequence, head);
-        }
+      if (sequence.query_tokens <= kMaxSplitQueries && sequence.query_tokens * group_ <= kMaxSpanRows) {
+        PlanSplits(sequence);
+      } else {
+        for (int head = 0; head < args_.kv.kv_heads; ++head) PlanPrefill(sequence, head);
       }
     }
   }
 
-  void PlanSplits(const AttentionSequence& sequence, int head) {
+  void PlanSplits(const AttentionSequence& sequence) {
     const int queries = sequence.query_tokens;
+    const int heads = args_.kv.kv_heads;
     const int64_t end = sequence.first_position + queries;
     const int64_t begin = FirstVisible(sequence.first_position, args_.window);
-    MergeItem merge{&sequence, head, state_rows_, 0};
+    MergeItem merge{&sequence, state_rows_, 0};
     for (int64_t t = begin / kSplitTokens * kSplitTokens; t < end; t += kSplitTokens) {
-      items_.push_back({&sequence, head, 0, queries, std::max(t, begin), std::min(t + kSplitTokens, end), state_rows_});
-      state_rows_ += int64_t{queries} * group_;
-      ++merge.state_count;
+      items_.push_back(
+          {&sequence, 0, heads, 0, queries, std::max(t, begin), std::min(t + kSplitTokens, end), state_rows_});
+      state_rows_ += int64_t{heads} * queries * group_;
+      ++merge.splits;
     }
     merges_.push_back(merge);
   }
@@ -119,7 +122,7 @@ class Batch {
       const int count = std::min(block, sequence.query_tokens - first);
       const int64_t first_position = sequence.first_position + first;
       items_.push_back(
-          {&sequence, head, first, count, FirstVisible(first_position, args_.window), first_position + count, -1});
+          {&sequence, head, 1, first, count, FirstVisible(first_position, args_.window), first_position + count, -1});
     }
   }
 
@@ -132,26 +135,47 @@ class Batch {
     return args_.output + row * args_.kv.head_dim;
   }
 
-  void RunItem(const WorkItem& item) {
+  void RunItem(size_t index) {
+    const WorkItem& item = items_[index];
+    // What this thread most likely takes next.
+    const size_t after = index + static_cast<size_t>(pool_.size());
+    AttentionSpan span;
+    for (int head = 0; head < item.heads; ++head) {
+      span.keys_asked_for = head > 0;
+      if (head + 1 < item.heads) {
+        span.next = {item.sequence->page_table, item.first_head + head + 1, item.begin, item.end};
+      } else if (after < items_.size()) {
+        const WorkItem& next = items_[after];
+        span.next = {next.sequence->page_table, next.first_head, next.begin, next.end};
+      } else {
+        span.next = {};
+      }
+      RunSpan(item, head, span);
+    }
+  }
+
+  // One head of an item; `span` comes with what tells of the next one.
+  void RunSpan(const WorkItem& item, int head, AttentionSpan& span) {
     static thread_local Workspace workspace;
     const int head_dim = args_.kv.head_dim;
     const int rows = item.query_tokens * group_;
-    const float k_scale = args_.kv.k_global_scale ? args_.kv.k_global_scale[item.kv_head] : 1.0f;
+    const int kv_head = item.first_head + head;
+    const float k_scale = args_.kv.k_global_scale ? args_.kv.k_global_scale[kv_head] : 1.0f;
     const float factor = args_.query_scale * k_scale * kLog2E;
     const bool partial = item.state >= 0;
-    AttentionSpan span;
+    const int64_t state = item.state + int64_t{head} * rows;
     span.kv = &args_.kv;
     span.page_table = item.sequence->page_table;
-    span.kv_head = item.kv_head;
+    span.kv_head = kv_head;
     span.rows = rows;
     span.begin = item.begin;
     span.end = item.end;
     span.queries = workspace.queries();
     span.row_begin = workspace.row_begin;
     span.row_end = workspace.row_end;
-    span.row_max = partial ? &states_.row_max[item.state] : workspace.row_max;
-    span.row_sum = partial ? &states_.row_sum[item.state] : workspace.row_sum;
-    span.weighted = partial ? &states_.weighted[item.state * head_dim] : workspace.weighted();
+    span.row_max = partial ? &states_.row_max[state] : workspace.row_max;
+    span.row_sum = partial ? &states_.row_sum[state] : workspace.row_sum;
+    span.weighted = partial ? &states_.weighted[state * head_dim] : workspace.weighted();
     span.scores = workspace.scores();
     span.decoded = workspace.decoded();
     span.patterns = workspace.patterns();
@@ -162,7 +186,7 @@ class Batch {
       workspace.row_end[row] = position + 1;
       span.row_max[row] = -std::numeric_limits<float>::infinity();
       span.row_sum[row] = 0;
-      const float* query_row = QueryRow(*item.sequence, query, item.kv_head, row % group_);
+      const float* query_row = QueryRow(*item.sequence, query, kv_head, row % group_);
       float* scaled = workspace.queries() + int64_t{row} * head_dim;
       for (int d = 0; d < head_dim; ++d) scaled[d] = query_row[d] * factor;
     }
@@ -170,7 +194,7 @@ class Batch {
     attend_(span);
     if (partial) return;
     for (int row = 0; row < rows; ++row) {
-      Finish(*item.sequence, item.first_query + row / group_, item.kv_head, row % group_, span.row_sum[row],
+      Finish(*item.sequence, item.first_query + row / group_, kv_head, row % group_, span.row_sum[row],
              span.weighted + int64_t{row} * head_dim);
     }
   }
@@ -183,29 +207,31 @@ class Batch {
     for (int d = 0; d < args_.kv.head_dim; ++d) output[d] = weighted[d] * factor;
   }
 
-  // Merges the splits of a sequence and head: states (m, l, o) join as softmax over the union of their keys.
-  void Merge(const MergeItem& merge) {
+  // Merges the splits of a sequence: states (m, l, o) join as softmax over the union of their keys.
+  void Merge(const MergeItem& merge, int head) {
     const int rows = merge.sequence->query_tokens * group_;
-    for (int row = 0; row < rows; ++row) MergeRow(merge, row, rows);
+    for (int row = 0; row < rows; ++row) MergeRow(merge, head, row, rows);
   }
 
-  void MergeRow(const MergeItem& merge, int row, int rows) {
+  void MergeRow(const MergeItem& merge, int head, int row, int rows) {
     const int head_dim = args_.kv.head_dim;
-    const auto state_of = [&](int64_t split) { return merge.first_state + split * rows + row; };
+    const int64_t first = merge.first_state + int64_t{head} * rows + row;
+    const int64_t stride = int64_t{args_.kv.kv_heads} * rows;
     float max = -std::numeric_limits<float>::infinity();
-    for (int64_t s = 0; s < merge.state_count; ++s) max = std::max(max, states_.row_max[state_of(s)]);
+    for (int64_t s = 0; s < merge.splits; ++s) max = std::max(max, states_.row_max[first + s * stride]);
     float sum = 0;
-    float* total = &states_.weighted[state_of(0) * head_dim];
-    for (int64_t s = 0; s < merge.state_count; ++s) {
+    float* total = &states_.weighted[first * head_dim];
+    for (int64_t s = 0; s < merge.splits; ++s) {
+      const int64_t state = first + s * stride;
       // A split that saw only NaN scores keeps max = -inf; its NaN sum must still spoil the result, as it should. One
       // that the row does not see has a sum of zero.
-      const float row_max = states_.row_max[state_of(s)];
+      const float row_max = states_.row_max[state];
       const float keep = std::isinf(row_max) && row_max < 0 ? 1.0f : std::exp2(row_max - max);
-      sum += states_.row_sum[state_of(s)] * keep;
-      const float* part = &states_.weighted[state_of(s) * head_dim];
+      sum += states_.row_sum[state] * keep;
+      const float* part = &states_.weighted[state * head_dim];
       for (int d = 0; d < head_dim; ++d) total[d] = s == 0 ? part[d] * keep : total[d] + part[d] * keep;
     }
-    Finish(*merge.sequence, row / group_, merge.kv_head, row % group_, sum, total);
+    Finish(*merge.sequence, row / group_, head, row % group_, sum, total);
   }
 
   const AttentionArgs& args_;

@@ -38,6 +38,13 @@ struct AttentionSpan {
   float* scores = nullptr;    // scratch: kMaxSpanRows * kPrefillBlockTokens >= kFusedRows * kDecodeBlockTokens
   float* decoded = nullptr;   // scratch: kPrefillBlockTokens * head_dim, 64-byte aligned
   float* patterns = nullptr;  // scratch: kPatternFloats, 64-byte aligned
+  // A hint: the span that the caller takes next, whose first keys are asked for in time. Nothing when begin == end.
+  struct Next {
+    const int32_t* page_table = nullptr;
+    int kv_head = 0;
+    int64_t begin = 0, end = 0;
+  } next;
+  bool keys_asked_for = false;  // by the span before, as its `next`
 };
 
 using AttendSpanFn = void (*)(const AttentionSpan&);

@@ -96,7 +96,7 @@ class SpanKeys {
   template <typename Decoder>
   void DecodeTiles() {
     for (int tile = 0; tile < t_.tiles; ++tile) {
-      t_.PrefetchTile(tile + SpanTiles<N, kFastDenormals>::kPrefetchTiles);
+      for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) t_.PrefetchValues(tile, dim_block);
       const TilePart part_of = t_.KeyPart(tile);
       float* out = t_.span.decoded + int64_t{tile} * kTileTokens * t_.head_dim;
       for (int group = 0; group < t_.ScaleGroups(t_.k_side); ++group) {
@@ -148,7 +148,6 @@ class SpanKeys {
       if constexpr (kDecoded) {
         part_of.data = reinterpret_cast<const uint8_t*>(t_.span.decoded + int64_t{tile} * kTileTokens * t_.head_dim);
       } else {
-        t_.PrefetchTile(tile + SpanTiles<N, kFastDenormals>::kPrefetchTiles);
         part_of = t_.KeyPart(tile);
       }
       const int step = kDecoded ? t_.head_dim : t_.k_side.scale_elements;
@@ -156,7 +155,14 @@ class SpanKeys {
         F totals[R][P] = {};
         for (int group = 0; group * step < t_.head_dim; ++group) {
           F sums[R][P][Chains<R>()] = {};
-          AddFloats<Decoder, R, P>(part_of.data, first, query, group * step, (group + 1) * step, sums);
+          if constexpr (kDecoded) {
+            AddFloats<Decoder, R, P>(part_of.data, first, query, group * step, (group + 1) * step, sums);
+          } else {
+            for (int dim = group * step; dim < (group + 1) * step; dim += kBlockLanes) {
+              if (first == 0) t_.PrefetchValues(tile, dim / kBlockLanes);
+              AddFloats<Decoder, R, P>(part_of.data, first, query, dim, dim + kBlockLanes, sums);
+            }
+          }
           HAYPILE_UNROLL
           for (int p = 0; p < P; ++p) {
             F scale = Splat<F>(Decoder::kFactor);
@@ -193,12 +199,12 @@ class SpanKeys {
     }
     if (AnySpecial<Direct>()) return ScoreFloats<Decoder, R>(0);
     for (int tile = 0; tile < t_.tiles; ++tile) {
-      t_.PrefetchTile(tile + SpanTiles<N, kFastDenormals>::kPrefetchTiles);
       const uint8_t* data = t_.KeyPart(tile).data;
       for (int first = 0; first < kParts; first += P) {
         F sums[R][P][2] = {};
         const float* pattern = patterns;
         for (int dim = 0; dim < t_.head_dim; dim += 4, pattern += kQuadFloats) {
+          if (first == 0 && dim % kBlockLanes == 0) t_.PrefetchValues(tile, dim / kBlockLanes);
           AddFp8Block<N, Direct, R, P>(data + int64_t{dim / 4} * kBlockBytes, first, pattern, sums);
         }
         HAYPILE_UNROLL
@@ -242,7 +248,6 @@ class SpanKeys {
     }
     const int groups_per_scale = t_.k_side.scale_elements / group_dims;
     for (int tile = 0; tile < t_.tiles; ++tile) {
-      t_.PrefetchTile(tile + SpanTiles<N, kFastDenormals>::kPrefetchTiles);
       const TilePart part_of = t_.KeyPart(tile);
       for (int part = 0; part < kParts; ++part) {
         F totals[R] = {};
@@ -252,6 +257,11 @@ class SpanKeys {
         for (int group = 0; group < groups; ++group) {
           if (group % groups_per_scale == 0) {
             scale = t_.Scales(t_.k_side, part_of.scales, group / groups_per_scale, part);
+          }
+          if (part == 0) {
+            for (int dim = 0; dim < group_dims; dim += kBlockLanes) {
+              t_.PrefetchValues(tile, (group * group_dims + dim) / kBlockLanes);
+            }
           }
           I sums[R] = {};
           for (int dim = 0; dim < group_dims; dim += Reader::kInner) {

@@ -35,7 +35,6 @@ class SpanTiles {
  public:
   using F = typename Vec<N>::F;
   static constexpr int kParts = kBlockLanes / N;
-  static constexpr int kPrefetchTiles = 2;
 
   explicit SpanTiles(const AttentionSpan& span_of)
       : span(span_of),
@@ -57,22 +56,35 @@ class SpanTiles {
     begin = first_token;
     end = std::min(first_token + BlockTokens(), span.end);
     tiles = static_cast<int>((end - begin + kTileTokens - 1) / kTileTokens);
-    for (int tile = 0; tile < tiles + kPrefetchTiles; ++tile) {
-      const int64_t token = begin + int64_t{tile} * kTileTokens;
-      starts_[tile] = token < span.end ? TileAt(kv, span.page_table, token) : nullptr;
+    const int block_tiles = BlockTokens() / kTileTokens;
+    const bool last = first_token + BlockTokens() >= span.end;
+    for (int tile = 0; tile < block_tiles; ++tile) {
+      starts_[tile] = InFirstBlock() ? StartOf(span.page_table, begin, tile, span.end) : next_starts_[tile];
+      next_starts_[tile] =
+          last ? StartOf(span.next.page_table, span.next.begin / kTileTokens * kTileTokens, tile, span.next.end)
+               : StartOf(span.page_table, begin + BlockTokens(), tile, span.end);
     }
+    if (InFirstBlock() && !span.keys_asked_for) {
+      for (int tile = 0; tile < tiles; ++tile) {
+        PrefetchRun(DataOf(starts_[tile], span.kv_head) + kv.layout.k_data_offset, k_bytes_);
+        PrefetchRun(ScalesOf(starts_[tile], span.kv_head) + kv.layout.k_scale_offset, k_scale_bytes_);
+      }
+    }
+    for (int tile = 0; tile < block_tiles; ++tile) LookAhead(tile, last ? span.next.kv_head : span.kv_head);
   }
 
-  // Asks for K and V of a tile to come. A head's part of a tile is a short run far from the next one, which hardware
-  // prefetchers start too late for: without this each run costs a memory latency.
-  void PrefetchTile(int tile) const {
-    if (starts_[tile] == nullptr) return;
-    const uint8_t* data = starts_[tile] + span.kv_head * kv.layout.data_head_stride;
-    for (int64_t byte = 0; byte < kv.layout.data_head_stride; byte += kBlockBytes) __builtin_prefetch(data + byte);
-    const uint8_t* scales = starts_[tile] + span.kv_head * kv.layout.scale_head_stride;
-    for (int64_t byte = 0; byte < kv.layout.scale_head_stride; byte += kBlockBytes) {
-      __builtin_prefetch(scales + kv.layout.k_scale_offset + byte);
-    }
+  // A head's part of a tile is a short run far from the next one, which hardware prefetchers start too late for:
+  // without these each run costs a memory latency. They are spread evenly: while keys are read, the values of the same
+  // block are asked for, and the other way round, so that memory is busy all the time and has half a block's time to
+  // answer.
+  // Both ask for the share of a tile that goes with 16 dims of the other side.
+  inline __attribute__((always_inline)) void PrefetchValues(int tile, int dim_block) const {
+    const uint8_t* data = values_ahead_[tile] + dim_block * v_share_;
+    for (int64_t byte = 0; byte < v_share_; byte += kBlockBytes) PrefetchLine(data + byte);
+  }
+  inline __attribute__((always_inline)) void PrefetchNextKeys(int tile, int dim_block) const {
+    const uint8_t* data = keys_ahead_[tile] + dim_block * k_share_;
+    for (int64_t byte = 0; byte < k_share_; byte += kBlockBytes) PrefetchLine(data + byte);
   }
 
   TilePart KeyPart(int tile) const { return Part(tile, kv.layout.k_data_offset, kv.layout.k_scale_offset); }
@@ -103,9 +115,41 @@ class SpanTiles {
             starts_[tile] + span.kv_head * kv.layout.scale_head_stride + scale_offset};
   }
 
+  const uint8_t* StartOf(const int32_t* page_table, int64_t first_token, int tile, int64_t end_token) const {
+    const int64_t token = first_token + int64_t{tile} * kTileTokens;
+    return token < end_token ? TileAt(kv, page_table, token) : nullptr;
+  }
+  const uint8_t* DataOf(const uint8_t* start, int head) const { return start + head * kv.layout.data_head_stride; }
+  const uint8_t* ScalesOf(const uint8_t* start, int head) const { return start + head * kv.layout.scale_head_stride; }
+  static void PrefetchRun(const uint8_t* data, int64_t bytes) {
+    for (int64_t byte = 0; byte < bytes; byte += kBlockBytes) PrefetchLine(data + byte);
+  }
+  // Where a tile's values and the next block's keys lie, and their block scales asked for at once, since they are few.
+  // A tile that is not there: what is there already is asked for again.
+  void LookAhead(int tile, int next_head) {
+    values_ahead_[tile] = keys_ahead_[tile] = DataOf(starts_[0], span.kv_head);
+    if (starts_[tile] != nullptr) {
+      values_ahead_[tile] = DataOf(starts_[tile], span.kv_head) + kv.layout.v_data_offset;
+      PrefetchRun(ScalesOf(starts_[tile], span.kv_head) + kv.layout.v_scale_offset, v_scale_bytes_);
+    }
+    if (next_starts_[tile] != nullptr) {
+      keys_ahead_[tile] = DataOf(next_starts_[tile], next_head) + kv.layout.k_data_offset;
+      PrefetchRun(ScalesOf(next_starts_[tile], next_head) + kv.layout.k_scale_offset, k_scale_bytes_);
+    }
+  }
+
+  const int64_t k_bytes_ = kv.layout.v_data_offset - kv.layout.k_data_offset;
+  const int64_t v_bytes_ = kv.layout.data_head_stride - k_bytes_;
+  const int64_t k_scale_bytes_ = kv.layout.v_scale_offset - kv.layout.k_scale_offset;
+  const int64_t v_scale_bytes_ = kv.layout.scale_head_stride - k_scale_bytes_;
+  const int64_t k_share_ = k_bytes_ * kBlockLanes / head_dim;
+  const int64_t v_share_ = v_bytes_ * kBlockLanes / head_dim;
   static constexpr int kMostTiles =
       (kDecodeBlockTokens > kPrefillBlockTokens ? kDecodeBlockTokens : kPrefillBlockTokens) / kTileTokens;
-  const uint8_t* starts_[kMostTiles + kPrefetchTiles];
+  const uint8_t* starts_[kMostTiles];
+  const uint8_t* next_starts_[kMostTiles];
+  const uint8_t* values_ahead_[kMostTiles];
+  const uint8_t* keys_ahead_[kMostTiles];
 };
 
 }  // namespace

@@ -106,6 +106,7 @@ class SpanValues {
         }
         float* out = t_.span.decoded + dim_block * plane + int64_t{tile} * kTileTokens * kBlockLanes;
         const uint8_t* data = DimBlock<Decoder>(part_of.data, dim_block);
+        t_.PrefetchNextKeys(tile, dim_block);
         for (int token = 0; token < kTileTokens; token += Decoder::kInner) {
           const uint8_t* block = data + int64_t{token / Decoder::kInner} * kBlockBytes;
           HAYPILE_UNROLL
@@ -207,6 +208,7 @@ class SpanValues {
                                                 int64_t{tile} * kTileTokens * kBlockLanes);
       } else {
         data = DimBlock<Decoder>(t_.ValuePart(tile).data, dim_block);
+        if (first_part == 0) t_.PrefetchNextKeys(tile, dim_block);
       }
       const float* weight[R];
       HAYPILE_UNROLL
@@ -266,6 +268,7 @@ class SpanValues {
         const float* pattern = patterns;
         for (int tile = 0; tile < whole; ++tile) {
           const uint8_t* data = DimBlock<Decoder>(t_.ValuePart(tile).data, dim_block);
+          if (first == 0) t_.PrefetchNextKeys(tile, dim_block);
           AddFp8Tile<Direct, R, P>(data, first, pattern, sums);
           pattern += kTileTokens / 4 * kQuadFloats;
         }
