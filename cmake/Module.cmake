@@ -8,8 +8,10 @@
 # COLD: its time never matters to a user; see PrecompiledHeaders.cmake.
 # DEPS are the modules this one may include; tools/check_layers.py reads them from this call.
 set(HAYPILE_AVX2_FLAGS -mavx2 -mfma -mf16c)
-set(HAYPILE_AVX512_FLAGS -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512
-    -Wno-maybe-uninitialized)  # GCC 12 warns about its own intrinsics
+set(HAYPILE_AVX512_FLAGS -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # GCC 12 warns about its own intrinsics
+  list(APPEND HAYPILE_AVX512_FLAGS -Wno-maybe-uninitialized)
+endif()
 # UBSan and coverage of their unrolled loops take minutes to compile; AddressSanitizer stays, and the scalar kernels have
 # all three.
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND HAYPILE_SANITIZE)

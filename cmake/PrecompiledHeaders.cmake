@@ -2,13 +2,13 @@
 # once for all targets of its KIND. A kind has flags of its own, since a precompiled header holds for one level of
 # optimization:
 #   hot    libraries, as the build type says
-#   cold   libraries that never bound a command's time: less optimization in a release
+#   cold   libraries that never bound a command's time: less optimization
 #   test   test programs: HAYPILE_TEST_FLAGS
 # A source must include what it uses all the same; the preset dev compiles without.
 option(HAYPILE_PRECOMPILE "Precompile third-party headers" OFF)
 set(HAYPILE_TEST_FLAGS "" CACHE STRING "Compiler flags that tests have after the build type's")
 set(HAYPILE_KIND_FLAGS_hot "")
-set(HAYPILE_KIND_FLAGS_cold "$<$<CONFIG:Release>:-O1>")
+set(HAYPILE_KIND_FLAGS_cold "$<IF:$<CONFIG:Release>,-O1,-O0>")
 set(HAYPILE_KIND_FLAGS_test "${HAYPILE_TEST_FLAGS}")
 
 set(HAYPILE_PRECOMPILED <fmt/format.h> <algorithm> <array> <cmath> <functional> <map> <memory> <optional> <span> <string>

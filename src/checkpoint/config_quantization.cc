@@ -1,6 +1,7 @@
 #include "checkpoint/config_quantization.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <optional>
@@ -34,8 +35,8 @@ Status CheckGroups(const ConfigFields& fields) {
       const Json targets = group.value("targets", Json());
       if (IsEmpty(targets)) continue;
       const bool plain =
-          std::ranges::all_of(std::initializer_list{"weights", "input_activations", "output_activations"},
-                              [&](const char* part) { return IsEmpty(group.value(part, Json())); });
+          std::ranges::all_of(std::array{"weights", "input_activations", "output_activations"},
+                              [&group = group](const char* part) { return IsEmpty(group.value(part, Json())); });
       if (plain) continue;
     }
     return Quantized(fields, "the group " + QuotedName(name) + " in field " + fields.Quoted("config_groups") +
