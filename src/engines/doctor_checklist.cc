@@ -127,8 +127,9 @@ CheckStep BackendStep(const DoctorInput& input, const Findings& findings) {
     if (input.checkpoint == nullptr) {
       step.next = {"haypile doctor --log " + LogName(input) + " --checkpoint " + FolderName(input)};
     } else {
-      step.next = {"haypile doctor --probe http://HOST:PORT --checkpoint " + FolderName(input) +
-                   "   # what the log cannot tell, the answers can"};
+      step.next = {ModelDtypeFlag(EngineOf(input)) +
+                   "   # start once more with this and compare the log-probabilities of one text: what the log cannot "
+                   "tell, the answers can"};
     }
     return step;
   }
