@@ -5,8 +5,8 @@
 // number: its sign copied down is cut off by a mask, its value is too small by a power of two (2^120 for E4M3) and its
 // subnormals are FP32 subnormals, so nothing is rounded or flushed. The missing power of two is put half on the other
 // factor (kBoost) and half on the sum, so that products stay normal. Only processors that multiply FP32 subnormals at
-// full speed may use this (SubnormalsAreFast). NaN and Inf codes come out finite: unless the writer has seen none, they are
-// looked for (Note, AnySpecial), and the caller then takes the decoders of kv_decoders.h.
+// full speed may use this (SubnormalsAreFast). NaN and Inf codes come out finite: unless the writer has seen none, they
+// are looked for (Note, AnySpecial), and the caller then takes the decoders of kv_decoders.h.
 //
 // In the layout of 8-bit elements (tile_layout.h) byte b of word w of a 128-bit lane holds lane n = 2*(w%2) + b/2 and
 // inner element i = 2*(w/2) + b%2. So a vector of bytes b has elements i and i+2 side by side: the other factor comes
