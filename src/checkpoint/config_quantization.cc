@@ -4,7 +4,6 @@
 #include <array>
 #include <cctype>
 #include <charconv>
-#include <optional>
 
 #include "base/json.h"
 #include "checkpoint/weight_type.h"
@@ -15,6 +14,8 @@ namespace {
 constexpr const char* kAdvice =
     "; weights must be plain (F32, F16 or BF16): start from the checkpoint before its weights were quantized, or from "
     "a GGUF file";
+
+constexpr int kFp8 = 448, kNvfp4 = 6 * 448;
 
 std::string Lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -192,19 +193,28 @@ Result<KvQuantization> ReadKvQuantization(const std::string& folder, std::string
   return out;
 }
 
+std::optional<int> Nvfp4ScaleDivisor(const std::string& stated_producer, const std::string& version,
+                                     bool attention_names) {
+  const std::string producer = Lower(stated_producer);
+  if (attention_names || producer == "haypile" || producer.find("auto-round") != std::string::npos) return kNvfp4;
+  const std::optional<int> minor = MinorOf(version);
+  if (producer != "modelopt" || !minor) return std::nullopt;
+  if (*minor >= 43) return kFp8;
+  return *minor < 40 ? std::optional(kNvfp4) : std::nullopt;
+}
+
 KvScaleDivisor DivisorOfKvScales(const KvQuantization& quantization, bool attention_names) {
-  constexpr float kFp8 = 448, kNvfp4 = 6 * 448;
-  if (!quantization.kv_format.starts_with("nvfp4")) return {kFp8, "amax/448"};
+  if (!quantization.kv_format.starts_with("nvfp4")) return {static_cast<float>(kFp8), "amax/448"};
   const std::string by =
       quantization.producer.empty()
           ? "an exporter that is not named"
           : quantization.producer + (quantization.producer_version.empty() ? "" : " ") + quantization.producer_version;
-  if (quantization.producer == "haypile") return {kNvfp4, "amax/2688 by " + by};
-  if (attention_names) return {kNvfp4, "amax/2688, as names like self_attn.k_scale have it"};
-  const std::optional<int> minor = MinorOf(quantization.producer_version);
-  if (quantization.producer == "modelopt" && minor && *minor >= 43) return {kFp8, "amax/448 by " + by};
-  if (quantization.producer == "modelopt" && minor && *minor < 40) return {kNvfp4, "amax/2688 by " + by};
-  return {kNvfp4, "taken as amax/2688; by " + by + ", whose may be amax/448, 6 times larger"};
+  const auto divisor = Nvfp4ScaleDivisor(quantization.producer, quantization.producer_version, attention_names);
+  if (!divisor)
+    return {static_cast<float>(kNvfp4), "taken as amax/2688; by " + by + ", whose may be amax/448, 6 times larger"};
+  const bool by_names = attention_names && quantization.producer != "haypile";
+  return {static_cast<float>(*divisor),
+          "amax/" + std::to_string(*divisor) + (by_names ? ", as names like self_attn.k_scale have it" : " by " + by)};
 }
 
 }  // namespace haypile

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,9 +32,14 @@ struct KvScaleDivisor {
   std::string words;
 };
 
-// FP8 scales are amax/448. NVFP4's are amax/2688, or amax/448 in ModelOpt's Hugging Face export since 2026-01-20
-// (releases from 0.43 on); its Megatron export names scales `attention_names` (self_attn.k_scale, not
-// k_proj.k_scale) and keeps amax/2688. Where version and names leave it open, amax/2688 is taken, and `words` says so.
+// What amax is divided by in NVFP4 scales: 2688, or 448 in ModelOpt's Hugging Face export since 2026-01-20 (releases up
+// to 0.39 are older than the change, 0.43 is younger); its Megatron export names scales `attention_names`
+// (self_attn.k_scale, not k_proj.k_scale) and keeps 2688, as auto-round and Haypile do. Nothing where producer,
+// version and names leave it open.
+std::optional<int> Nvfp4ScaleDivisor(const std::string& producer, const std::string& version, bool attention_names);
+
+// FP8 scales are amax/448; NVFP4's by Nvfp4ScaleDivisor. Where that leaves it open, amax/2688 is taken, and `words`
+// says so.
 KvScaleDivisor DivisorOfKvScales(const KvQuantization& quantization, bool attention_names);
 
 }  // namespace haypile

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <set>
 
+#include "checkpoint/config_quantization.h"
 #include "checkpoint/kv_scale_name.h"
 #include "inspect/scale_convention.h"
 #include "inspect/scale_findings.h"
@@ -158,31 +158,17 @@ void AddFnuz(const InspectReport& report, Findings* out) {
        ""});
 }
 
-// The minor of "0.43.1"; nothing when the version is not 0.x.
-std::optional<int> MinorVersion(const std::string& version) {
-  if (!version.starts_with("0.")) return std::nullopt;
-  int minor = 0;
-  const auto [end, error] = std::from_chars(version.data() + 2, version.data() + version.size(), minor);
-  if (error != std::errc() || end == version.data() + 2) return std::nullopt;
-  return minor;
-}
-
-// ModelOpt's NVFP4 scales: amax / 2688 until 2026-01-20, amax / 448 since; its Megatron export, which names scales
-// "<attention>.k_scale", still writes amax / 2688. Releases up to 0.39 are older than the change, 0.43 is younger.
 std::string Nvfp4Convention(const InspectReport& report) {
-  const bool megatron = std::any_of(report.scales.begin(), report.scales.end(), [](const FamilySummary& family) {
-    return family.family == KvScaleFamily::kAttention && family.kind == KvScaleKind::kScale;
-  });
   const QuantizationDeclaration& declaration = report.declaration;
-  if (declaration.producer.find("auto-round") != std::string::npos || declaration.method == "auto-round") {
-    return "amax/2688";
-  }
-  if (!declaration.method.starts_with("modelopt")) return "amax/448 or amax/2688";
-  if (megatron) return "amax/2688";
-  const std::optional<int> minor = MinorVersion(declaration.producer_version);
-  if (!minor) return "amax/448 or amax/2688";
-  if (*minor >= 43) return "amax/448";
-  return *minor < 40 ? "amax/2688" : "amax/448 or amax/2688";
+  const bool modelopt = declaration.method.starts_with("modelopt");
+  const bool attention_names =
+      modelopt && std::any_of(report.scales.begin(), report.scales.end(), [](const FamilySummary& family) {
+        return family.family == KvScaleFamily::kAttention && family.kind == KvScaleKind::kScale;
+      });
+  const std::string method = modelopt ? "modelopt" : declaration.method;
+  const auto divisor = Nvfp4ScaleDivisor(declaration.producer.empty() ? method : declaration.producer,
+                                         declaration.producer_version, attention_names);
+  return divisor ? "amax/" + std::to_string(*divisor) : "amax/448 or amax/2688";
 }
 
 void AddConvention(InspectReport* report, Findings* out) {
