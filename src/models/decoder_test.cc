@@ -91,14 +91,15 @@ class DecoderTest : public testing::TestWithParam<ModelFamily> {};
 
 TEST_P(DecoderTest, EqualsThePlainReferenceOnEveryLevel) {
   const Isa before = ActiveIsa();
-  for (int level = 0; level <= static_cast<int>(HighestIsa()); ++level) {
-    SetActiveIsaForTest(static_cast<Isa>(level));
+  for (const Isa level : kEveryIsa) {
+    if (!HasIsa(level)) continue;
+    SetActiveIsaForTest(level);
     Rig rig(GetParam());
     for (int count : {1, 2, 17, 75}) {
       const auto tokens = Tokens(count);
       const auto reference = rig.checkpoint.ReferenceHidden(tokens);
       const auto hidden = rig.ForwardChunked(tokens, 128);
-      ExpectNear(hidden, reference, 1, std::string(IsaName(static_cast<Isa>(level))));
+      ExpectNear(hidden, reference, 1, std::string(IsaName(level)));
       const size_t h = rig.model->spec().hidden_size;
       std::vector<float> logits(count * 97);
       rig.model->Logits(hidden, logits);

@@ -253,6 +253,9 @@ AttendSpanFn AttendSpanFor(Isa isa) {
       return SubnormalsAreFast() ? AttendSpanAvx2 : AttendSpanAvx2Tables;
     case Isa::kAvx512:
       return SubnormalsAreFast() ? AttendSpanAvx512 : AttendSpanAvx512Tables;
+#elif defined(__aarch64__)
+    case Isa::kNeon:
+      return AttendSpanNeon;
 #endif
     default:
       return AttendSpanScalar;

@@ -53,6 +53,7 @@ using AttendSpanFn = void (*)(const AttentionSpan&);
 void AttendSpanScalar(const AttentionSpan& span);
 void AttendSpanAvx2(const AttentionSpan& span);
 void AttendSpanAvx512(const AttentionSpan& span);
+void AttendSpanNeon(const AttentionSpan& span);
 // The same without products of FP32 subnormals, for processors where SubnormalsAreFast() is false.
 void AttendSpanAvx2Tables(const AttentionSpan& span);
 void AttendSpanAvx512Tables(const AttentionSpan& span);

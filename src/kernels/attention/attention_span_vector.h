@@ -1,5 +1,5 @@
-// Attention over a span of tokens with N-lane vectors: the one algorithm of the avx2 and avx512 units. Included only by
-// per-ISA units. Online softmax over blocks of tokens; see attention_span.h for the contract and units.
+// Attention over a span of tokens with N-lane vectors: the one algorithm of the avx2, avx512 and neon units. Included
+// only by per-ISA units. Online softmax over blocks of tokens; see attention_span.h for the contract and units.
 #ifndef HAYPILE_KERNELS_ATTENTION_ATTENTION_SPAN_VECTOR_H_
 #define HAYPILE_KERNELS_ATTENTION_ATTENTION_SPAN_VECTOR_H_
 

@@ -30,6 +30,8 @@ std::vector<Level> Levels() {
     levels.push_back({"avx512", AttendSpanAvx512});
     levels.push_back({"avx512 by tables", AttendSpanAvx512Tables});
   }
+#elif defined(__aarch64__)
+  levels.push_back({"neon", AttendSpanNeon});
 #endif
   return levels;
 }

@@ -15,7 +15,7 @@
 #define HAYPILE_KERNELS_ATTENTION_FP8_PRODUCTS_H_
 
 #include "kernels/attention/tile_layout.h"
-#include "kernels/isa/simd_x86.h"
+#include "kernels/isa/simd.h"
 
 namespace haypile {
 namespace {

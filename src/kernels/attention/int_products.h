@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "kernels/attention/tile_layout.h"
-#include "kernels/isa/simd_x86.h"
+#include "kernels/isa/simd.h"
 
 namespace haypile {
 namespace {

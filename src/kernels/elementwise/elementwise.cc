@@ -34,6 +34,8 @@ const ElementwiseKernels& ElementwiseKernelsFor(Isa isa) {
 #if defined(__x86_64__)
   if (isa == Isa::kAvx512) return kElementwiseAvx512;
   if (isa == Isa::kAvx2) return kElementwiseAvx2;
+#elif defined(__aarch64__)
+  if (isa == Isa::kNeon) return kElementwiseNeon;
 #endif
   HAYPILE_CHECK(isa == Isa::kScalar);
   return kElementwiseScalar;

@@ -28,6 +28,7 @@ struct ElementwiseKernels {
 extern const ElementwiseKernels kElementwiseScalar;
 extern const ElementwiseKernels kElementwiseAvx2;
 extern const ElementwiseKernels kElementwiseAvx512;
+extern const ElementwiseKernels kElementwiseNeon;
 
 const ElementwiseKernels& ElementwiseKernelsFor(Isa isa);
 

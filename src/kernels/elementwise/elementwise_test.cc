@@ -33,6 +33,8 @@ std::vector<NamedKernels> RunnableKernels() {
     list.push_back({"emulated512", &kElementwiseEmulated512});
   }
   if (HighestIsa() >= Isa::kAvx512) list.push_back({"avx512", &kElementwiseAvx512});
+#elif defined(__aarch64__)
+  list.push_back({"neon", &kElementwiseNeon});
 #endif
   return list;
 }
@@ -181,12 +183,12 @@ TEST(ElementwiseKernelTest, KernelsOfTheLogSoftmaxEqualDoubleSums) {
 class ElementwiseTest : public testing::TestWithParam<Isa> {
  protected:
   void SetUp() override {
-    if (GetParam() > HighestIsa()) GTEST_SKIP() << "this processor lacks " << IsaName(GetParam());
+    if (!HasIsa(GetParam())) GTEST_SKIP() << "this processor lacks " << IsaName(GetParam());
     before_ = ActiveIsa();
     SetActiveIsaForTest(GetParam());
   }
   void TearDown() override {
-    if (GetParam() <= HighestIsa()) SetActiveIsaForTest(before_);
+    if (HasIsa(GetParam())) SetActiveIsaForTest(before_);
   }
   Isa before_ = Isa::kScalar;
 };
@@ -271,7 +273,7 @@ TEST_P(ElementwiseTest, EmbedsTheRowsAsked) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryLevel, ElementwiseTest, testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512),
+INSTANTIATE_TEST_SUITE_P(EveryLevel, ElementwiseTest, testing::ValuesIn(kEveryIsa),
                          [](const auto& test) { return std::string(IsaName(test.param)); });
 
 }  // namespace

@@ -1,11 +1,11 @@
-// The elementwise loops with N-lane vectors: the one algorithm of the avx2 and avx512 units. Included only by per-ISA
-// units; see elementwise_kernels.h for the contracts. A tail shorter than a vector goes through a padded copy, so that
-// an element's result does not depend on where in its row it stands.
+// The elementwise loops with N-lane vectors: the one algorithm of the avx2, avx512 and neon units. Included only by
+// per-ISA units; see elementwise_kernels.h for the contracts. A tail shorter than a vector goes through a padded copy,
+// so that an element's result does not depend on where in its row it stands.
 #ifndef HAYPILE_KERNELS_ELEMENTWISE_ELEMENTWISE_VECTOR_H_
 #define HAYPILE_KERNELS_ELEMENTWISE_ELEMENTWISE_VECTOR_H_
 
 #include "kernels/elementwise/elementwise_kernels.h"
-#include "kernels/isa/simd_x86.h"
+#include "kernels/isa/simd.h"
 
 namespace haypile {
 namespace {

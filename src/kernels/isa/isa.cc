@@ -20,11 +20,25 @@ constexpr int kUnset = -1;
 std::atomic<int> g_active{kUnset};
 
 Result<Isa> IsaByName(std::string_view name) {
-  for (int i = 0; i < kIsaCount; ++i) {
-    if (IsaName(static_cast<Isa>(i)) == name) return static_cast<Isa>(i);
+  std::string known;
+  for (const Isa isa : kEveryIsa) {
+    if (IsaName(isa) == name) return isa;
+    known += (known.empty() ? "" : ", ") + std::string(IsaName(isa));
   }
   return Error(ErrorCode::kInvalidArgument,
-               "HAYPILE_FORCE_ISA='" + std::string(name) + "' is not a level; known: scalar, avx2, avx512");
+               "HAYPILE_FORCE_ISA='" + std::string(name) + "' is not a level; known: " + known);
+}
+
+// Whether this program was built for processors of the kind that may have the level.
+bool IsOfThisArchitecture(Isa isa) {
+  if (isa == Isa::kScalar) return true;
+#if defined(__x86_64__)
+  return isa != Isa::kNeon;
+#elif defined(__aarch64__)
+  return isa == Isa::kNeon;
+#else
+  return false;
+#endif
 }
 
 #if defined(__x86_64__)
@@ -66,6 +80,8 @@ std::string_view IsaName(Isa isa) {
       return "avx2";
     case Isa::kAvx512:
       return "avx512";
+    case Isa::kNeon:
+      return "neon";
   }
   return "unknown";
 }
@@ -78,19 +94,23 @@ Isa HighestIsa() {
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   if (avx512) return Isa::kAvx512;
   if (avx2) return Isa::kAvx2;
+#elif defined(__aarch64__)
+  return Isa::kNeon;
 #endif
   return Isa::kScalar;
 }
 
+bool HasIsa(Isa isa) { return IsOfThisArchitecture(isa) && isa <= HighestIsa(); }
+
 Result<Isa> SelectIsa() {
   const char* forced = std::getenv("HAYPILE_FORCE_ISA");
-  const Isa highest = HighestIsa();
-  if (forced == nullptr || *forced == '\0') return highest;
+  if (forced == nullptr || *forced == '\0') return HighestIsa();
   HAYPILE_TRY_ASSIGN(const Isa isa, IsaByName(forced));
-  if (isa <= highest) return isa;
-  return Error(ErrorCode::kUnsupported, "HAYPILE_FORCE_ISA=" + std::string(forced) +
-                                            ": this processor has no such instructions; its highest level is " +
-                                            std::string(IsaName(highest)));
+  if (HasIsa(isa)) return isa;
+  const std::string why = IsOfThisArchitecture(isa) ? "this processor has no such instructions"
+                                                    : "a level of another processor architecture";
+  return Error(ErrorCode::kUnsupported, "HAYPILE_FORCE_ISA=" + std::string(forced) + ": " + why +
+                                            "; the highest level here is " + std::string(IsaName(HighestIsa())));
 }
 
 Isa ActiveIsa() {
@@ -103,7 +123,7 @@ Isa ActiveIsa() {
 }
 
 void SetActiveIsaForTest(Isa isa) {
-  HAYPILE_CHECK(isa <= HighestIsa());
+  HAYPILE_CHECK(HasIsa(isa));
   g_active.store(static_cast<int>(isa));
 }
 

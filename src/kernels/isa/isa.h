@@ -6,14 +6,16 @@
 
 namespace haypile {
 
-// Instruction-set levels of the kernels, each including the ones before it.
-enum class Isa { kScalar, kAvx2, kAvx512 };
-inline constexpr int kIsaCount = 3;
+// Instruction-set levels of the kernels. Of one architecture, each includes the ones before it; scalar is of all.
+// avx2 needs AVX2, FMA and F16C; avx512 also F, BW, DQ and VL; neon is what every AArch64 processor has.
+enum class Isa { kScalar, kAvx2, kAvx512, kNeon };
+inline constexpr Isa kEveryIsa[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon};
 
-std::string_view IsaName(Isa isa);  // "scalar", "avx2", "avx512"
+std::string_view IsaName(Isa isa);  // "scalar", "avx2", "avx512", "neon"
 
-// The highest level this processor and system can run: avx2 needs AVX2, FMA and F16C; avx512 needs F, BW, DQ and VL.
+// The highest level this processor and system can run, and whether they can run `isa`.
 Isa HighestIsa();
+bool HasIsa(Isa isa);
 
 // The level in force: HAYPILE_FORCE_ISA if set, else the highest. kInvalidArgument for an unknown name,
 // kUnsupported when the processor lacks the forced level. Read once.

@@ -32,6 +32,7 @@ struct GemvKernels {
 extern const GemvKernels kGemvScalar;
 extern const GemvKernels kGemvAvx2;
 extern const GemvKernels kGemvAvx512;
+extern const GemvKernels kGemvNeon;
 
 const GemvKernels& GemvKernelsFor(Isa isa);
 

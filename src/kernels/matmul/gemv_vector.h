@@ -1,5 +1,5 @@
-// The GEMV with N-lane vectors: the one algorithm of the avx2 and avx512 units. Included only by per-ISA units; see
-// gemv.h for the contract.
+// The GEMV with N-lane vectors: the one algorithm of the avx2, avx512 and neon units. Included only by per-ISA units;
+// see gemv.h for the contract.
 //
 // Two neighbouring BF16 weights are one 32-bit lane: shifting left by 16 leaves the even one as FP32, masking the low
 // half leaves the odd one. So x is kept in blocks of 2 N as [even elements][odd elements], and widening costs one load
@@ -9,7 +9,7 @@
 
 #include <utility>
 
-#include "kernels/isa/simd_x86.h"
+#include "kernels/isa/simd.h"
 #include "kernels/matmul/gemv.h"
 
 namespace haypile {
@@ -21,6 +21,10 @@ struct GemvVector {
   using U = typename Vec<N>::U;
   using Half = typename HalfVec<N>::U;
   static constexpr int64_t kBlock = 2 * N;
+  // Room for the outputs of a tile (8 at most) in whole vectors.
+  static constexpr int kOutputLanes = N < 8 ? 8 : N;
+  // Sums in turn of each output: at least eight partial sums, to keep rounding and latency down.
+  static constexpr int kChains = N < 8 ? 2 : 1;
 
   // Lane j: the sum of the two lanes of a (of b, where j has bit S set) that differ from j at most in bit S.
   template <int S, int... J>
@@ -43,6 +47,19 @@ struct GemvVector {
     }
   }
 
+  // The sum of all lanes and chains of each of Count accumulators, to sums[0 .. Count - 1]. Overwrites acc.
+  template <int Count, int First = 0>
+  static inline __attribute__((always_inline)) void StoreSums(F (&acc)[kChains][Count], float (&sums)[kOutputLanes]) {
+    static_assert(Count <= kOutputLanes);
+    constexpr int kNow = Count - First < N ? Count - First : N;
+    if constexpr (kChains == 2) {
+#pragma GCC unroll 8
+      for (int i = First; i < First + kNow; ++i) acc[0][i] = acc[0][i] + acc[1][i];
+    }
+    StoreVec(sums + First, SumEach<kNow>(acc[0] + First));
+    if constexpr (First + kNow < Count) StoreSums<Count, First + kNow>(acc, sums);
+  }
+
   // Outputs of R weight rows from `row` on and M activation rows from `first` on.
   template <int M, int R>
   static __attribute__((noinline)) void Tile(const GemvTask& t, int64_t row, int64_t first) {
@@ -50,7 +67,7 @@ struct GemvVector {
     const int64_t whole = k / kBlock * kBlock;
     const uint16_t* w = t.weights + row * k;
     const float* x = t.x + first * k;
-    F acc[R * M] = {};
+    F acc[kChains][R * M] = {};
     for (int64_t j = 0; j < whole; j += kBlock) {
       F even[R], odd[R];
 #pragma GCC unroll 4
@@ -64,17 +81,20 @@ struct GemvVector {
       for (int m = 0; m < M; ++m) {
         const F x_even = LoadVec<F>(x + m * k + j);
 #pragma GCC unroll 4
-        for (int r = 0; r < R; ++r) acc[r * M + m] = MulAdd(even[r], x_even, acc[r * M + m]);
+        for (int r = 0; r < R; ++r) acc[0][r * M + m] = MulAdd(even[r], x_even, acc[0][r * M + m]);
       }
 #pragma GCC unroll 4
       for (int m = 0; m < M; ++m) {
         const F x_odd = LoadVec<F>(x + m * k + j + N);
 #pragma GCC unroll 4
-        for (int r = 0; r < R; ++r) acc[r * M + m] = MulAdd(odd[r], x_odd, acc[r * M + m]);
+        for (int r = 0; r < R; ++r) {
+          F& sum = acc[kChains - 1][r * M + m];
+          sum = MulAdd(odd[r], x_odd, sum);
+        }
       }
     }
-    float sums[N];
-    StoreVec(sums, SumEach<R * M>(acc));
+    float sums[kOutputLanes];
+    StoreSums<R * M>(acc, sums);
     for (int r = 0; r < R; ++r) {
       for (int m = 0; m < M; ++m) {
         float sum = sums[r * M + m];

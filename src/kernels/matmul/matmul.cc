@@ -58,6 +58,8 @@ const GemvKernels& GemvKernelsFor(Isa isa) {
 #if defined(__x86_64__)
   if (isa == Isa::kAvx512) return kGemvAvx512;
   if (isa == Isa::kAvx2) return kGemvAvx2;
+#elif defined(__aarch64__)
+  if (isa == Isa::kNeon) return kGemvNeon;
 #endif
   HAYPILE_CHECK(isa == Isa::kScalar);
   return kGemvScalar;

@@ -30,6 +30,8 @@ std::vector<NamedKernels> RunnableKernels() {
     list.push_back({"emulated512", &kGemvEmulated512});
   }
   if (HighestIsa() >= Isa::kAvx512) list.push_back({"avx512", &kGemvAvx512});
+#elif defined(__aarch64__)
+  list.push_back({"neon", &kGemvNeon});
 #endif
   return list;
 }
@@ -183,12 +185,12 @@ TEST(GemvTest, RoundsToNearestEven) {
 class MatmulTest : public testing::TestWithParam<Isa> {
  protected:
   void SetUp() override {
-    if (GetParam() > HighestIsa()) GTEST_SKIP() << "this processor lacks " << IsaName(GetParam());
+    if (!HasIsa(GetParam())) GTEST_SKIP() << "this processor lacks " << IsaName(GetParam());
     before_ = ActiveIsa();
     SetActiveIsaForTest(GetParam());
   }
   void TearDown() override {
-    if (GetParam() <= HighestIsa()) SetActiveIsaForTest(before_);
+    if (HasIsa(GetParam())) SetActiveIsaForTest(before_);
   }
   // Rounding activations to BF16 moves each by at most 2^-9 of itself.
   double ActivationError(int64_t m) const { return GetParam() == Isa::kAvx512 && m >= 32 ? 0x1p-9 : 0; }
@@ -246,7 +248,7 @@ TEST_P(MatmulTest, SeveralOutputsShareTheInput) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryLevel, MatmulTest, testing::Values(Isa::kScalar, Isa::kAvx2, Isa::kAvx512),
+INSTANTIATE_TEST_SUITE_P(EveryLevel, MatmulTest, testing::ValuesIn(kEveryIsa),
                          [](const auto& test) { return std::string(IsaName(test.param)); });
 
 // The BF16 products of the AVX-512 path, by the library's own kernels for whatever this processor has.

@@ -1,0 +1,9 @@
+#if defined(__aarch64__)
+#include "kernels/attention/attention_span_vector.h"
+
+namespace haypile {
+
+void AttendSpanNeon(const AttentionSpan& span) { SpanKernel<4, true>(span).Run(); }
+
+}  // namespace haypile
+#endif
