@@ -9,7 +9,9 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "plan_input.h"
+#include "probe/probe.h"
 
 namespace haypile {
 namespace {
@@ -20,8 +22,7 @@ constexpr uint64_t kLargestTextFile = uint64_t{64} << 20;
 Error Invalid(const std::string& message) { return Error(ErrorCode::kInvalidArgument, message); }
 
 Result<std::string> EngineOf(const std::string& name) {
-  std::string engine = name.empty() ? "vllm" : name;
-  std::transform(engine.begin(), engine.end(), engine.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::string engine = name.empty() ? "vllm" : LowerCase(name);
   if (engine == "llama.cpp" || engine == "llama-server") engine = "llamacpp";
   if (engine == "mistral.rs") engine = "mistralrs";
   if (engine == "tensorrt-llm" || engine == "tensorrt_llm") engine = "trtllm";
@@ -131,7 +132,7 @@ void AddLaunchFlags(CLI::App& command, DoctorFlags& flags) {
   text("--device", flags.device, "gpu or cpu: which build of the engine");
   text("--gpu", flags.gpu, "A device of the catalogue (H200, L40S, MI300X) or a compute capability (sm90, 8.6)");
   text("--gpu-file", flags.gpu_file, "JSON file of more devices (docs/plan.md)");
-  text("--kv-cache-dtype", flags.kv_cache_dtype, "One dtype, in the engine's spelling");
+  text("--kv-cache-dtype", flags.kv_cache_dtype, "One dtype, in the engine's spelling; with --probe: the server's");
   text("--dtype", flags.model_dtype, "Dtype that the engine runs the model in; default: the checkpoint's");
   text("--attention-backend,--decode-attention-backend", flags.backend, "As the engine spells it");
   text("--speculative-method,--speculative-algorithm", flags.speculative_method,
@@ -156,6 +157,28 @@ void AddLaunchFlags(CLI::App& command, DoctorFlags& flags) {
       ->group(group);
   command.add_flag("--enforce-eager,--disable-cuda-graph", flags.eager, "No CUDA graphs")->group(group);
   command.add_flag("--calculate-kv-scales", flags.calculate_scales, "vLLM: scales from the first batch (until 0.27)")
+      ->group(group);
+}
+
+void AddProbeFlags(CLI::App& command, DoctorFlags& flags) {
+  const char* group = "A running server";
+  command
+      .add_option("--probe", flags.probe,
+                  "http://HOST:PORT of vLLM or SGLang: does its cache use the scales of --checkpoint?")
+      ->group(group);
+  command.add_option("--api-key", flags.api_key, "The server's key")->envname("HAYPILE_API_KEY")->group(group);
+  command.add_option("--served-model-name", flags.served_model, "The model to ask; default: the only one served")
+      ->group(group);
+  command
+      .add_option("--probe-tokens", flags.probe_tokens,
+                  "Tokens of the built-in text to send; default: 1024, or what fits if less")
+      ->check(CLI::Range(kLeastProbeTokens, int64_t{1} << 20))
+      ->group(group);
+  command.add_option("--probe-timeout", flags.probe_timeout, "Seconds to wait for the answer; default: 600")
+      ->check(CLI::Range(0.1, 86400.0))
+      ->group(group);
+  command.add_option("--threads", flags.threads, "Threads of Haypile's own runs; 0: every core")
+      ->check(CLI::Range(0, 1024))
       ->group(group);
 }
 
@@ -185,7 +208,6 @@ bool DoctorFlags::AsksForLaunch() const {
                                 &gpu,
                                 &gpu_file,
                                 &model,
-                                &kv_cache_dtype,
                                 &model_dtype,
                                 &backend,
                                 &speculative_method,
@@ -193,7 +215,9 @@ bool DoctorFlags::AsksForLaunch() const {
                                 &flash_attention,
                                 &cache_type_k,
                                 &cache_type_v};
-  return std::any_of(std::begin(texts), std::end(texts), [](const std::string* text) { return !text->empty(); }) ||
+  const bool dtype_of_launch = !kv_cache_dtype.empty() && probe.empty();
+  return dtype_of_launch ||
+         std::any_of(std::begin(texts), std::end(texts), [](const std::string* text) { return !text->empty(); }) ||
          tensor_parallel != 1 || context_parallel != 1 || speculative_tokens != 0 || prefix_caching ||
          no_prefix_caching || eager || calculate_scales;
 }
@@ -209,6 +233,7 @@ void AddDoctorFlags(CLI::App& command, DoctorFlags& flags) {
       ->check(CLI::Range(0.0, 86400.0));
   command.add_option("--interval", flags.interval, "Seconds between two looks; default: 2")
       ->check(CLI::Range(0.1, 3600.0));
+  AddProbeFlags(command, flags);
   command.add_flag("--checklist", flags.checklist,
                    "The order of checks, with what is known filled in; shown anyway with two or more inputs");
   command.add_flag("-q,--quiet", flags.quiet, "No progress");

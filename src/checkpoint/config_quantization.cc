@@ -1,11 +1,10 @@
 #include "checkpoint/config_quantization.h"
 
-#include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "checkpoint/weight_type.h"
 
 namespace haypile {
@@ -16,11 +15,6 @@ constexpr const char* kAdvice =
     "a GGUF file";
 
 constexpr int kFp8 = 448, kNvfp4 = 6 * 448;
-
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
 
 bool IsEmpty(const Json& value) { return value.is_null() || (value.is_structured() && value.empty()); }
 
@@ -56,7 +50,7 @@ Result<std::string> FormatOfScheme(const ConfigFields& scheme) {
   if (!symmetric) return std::string("an asymmetric format");
   if (type == "float" && bits == 8) return std::string("fp8");
   if (type == "float" && bits == 4) return std::string("nvfp4");
-  return Lower(type) + std::to_string(bits);
+  return LowerCase(type) + std::to_string(bits);
 }
 
 Result<std::string> KvFormatOf(const ConfigFields& fields) {
@@ -67,10 +61,10 @@ Result<std::string> KvFormatOf(const ConfigFields& fields) {
   }
   if (scheme != nullptr) {
     HAYPILE_TRY_ASSIGN(std::string name, fields.String("kv_cache_scheme"));
-    return Lower(std::move(name));
+    return LowerCase(std::move(name));
   }
   HAYPILE_TRY_ASSIGN(std::string algorithm, fields.String("kv_cache_quant_algo", ""));
-  return Lower(std::move(algorithm));
+  return LowerCase(std::move(algorithm));
 }
 
 Status ReadProducer(const ConfigFields& fields, KvQuantization* out) {
@@ -78,7 +72,7 @@ Status ReadProducer(const ConfigFields& fields, KvQuantization* out) {
   HAYPILE_TRY_ASSIGN(const ConfigFields producer, fields.Nested("producer"));
   HAYPILE_TRY_ASSIGN(const std::string name, producer.String("name", ""));
   HAYPILE_TRY_ASSIGN(out->producer_version, producer.String("version", ""));
-  out->producer = Lower(name);
+  out->producer = LowerCase(name);
   return {};
 }
 
@@ -126,7 +120,7 @@ Result<KvQuantization> ModelOptFile(const ConfigFields& fields) {
 Result<KvQuantization> FromQuantization(const ConfigFields& fields, const ConfigFields& config, const char* field) {
   if (fields.json().empty()) return KvQuantization{};
   HAYPILE_TRY_ASSIGN(const std::string stated, fields.String("quant_method", ""));
-  const std::string method = Lower(stated);
+  const std::string method = LowerCase(stated);
   if (method == "compressed-tensors") return CompressedTensors(fields);
   const bool modelopt_form = fields.Has("quantization");
   const bool unnamed = method.empty() && (fields.Has("quant_algo") || fields.Has("kv_cache_quant_algo"));
@@ -195,7 +189,7 @@ Result<KvQuantization> ReadKvQuantization(const std::string& folder, std::string
 
 std::optional<int> Nvfp4ScaleDivisor(const std::string& stated_producer, const std::string& version,
                                      bool attention_names) {
-  const std::string producer = Lower(stated_producer);
+  const std::string producer = LowerCase(stated_producer);
   if (attention_names || producer == "haypile" || producer.find("auto-round") != std::string::npos) return kNvfp4;
   const std::optional<int> minor = MinorOf(version);
   if (producer != "modelopt" || !minor) return std::nullopt;

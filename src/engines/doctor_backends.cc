@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/text.h"
 #include "engines/doctor.h"
 #include "engines/launch_support.h"
 #include "engines/log_scan.h"

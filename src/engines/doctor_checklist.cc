@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "engines/doctor_report.h"
 #include "engines/log_scan.h"
 

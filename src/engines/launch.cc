@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/text.h"
 #include "engines/doctor.h"
 #include "engines/launch_rows.h"
 #include "engines/launch_support.h"

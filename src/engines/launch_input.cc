@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/text.h"
 #include "engines/doctor.h"
 #include "engines/log_scan.h"
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/text.h"
 #include "engines/log_scan.h"
 #include "planner/vllm_backends.h"
 

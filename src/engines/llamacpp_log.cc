@@ -1,3 +1,4 @@
+#include "base/text.h"
 #include "engines/engine_log.h"
 #include "engines/log_scan.h"
 

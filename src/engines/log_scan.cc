@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/text.h"
+
 namespace haypile {
 namespace {
 
@@ -31,7 +33,7 @@ bool Contains(std::string_view line, std::string_view part) { return line.find(p
 
 bool ContainsNoCase(std::string_view line, std::string_view part) {
   return std::search(line.begin(), line.end(), part.begin(), part.end(),
-                     [](char a, char b) { return std::tolower(static_cast<unsigned char>(a)) == b; }) != line.end();
+                     [](char a, char b) { return LowerCase(a) == b; }) != line.end();
 }
 
 std::optional<double> NumberAt(std::string_view text) {
@@ -126,12 +128,6 @@ std::string Trimmed(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t\r");
   if (begin == std::string_view::npos) return "";
   return std::string(text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1));
-}
-
-std::string LowerCase(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  return lower;
 }
 
 std::string PlainLine(std::string_view line) {

@@ -34,7 +34,6 @@ std::optional<std::string> DumpValue(std::string_view line, std::string_view nam
 std::vector<std::string> ListAt(std::string_view text);
 
 std::string Trimmed(std::string_view text);
-std::string LowerCase(std::string_view text);
 // Without ANSI colour codes and control characters, tabs as spaces.
 std::string PlainLine(std::string_view line);
 LogLine Evidence(int number, std::string_view line);

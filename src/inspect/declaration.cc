@@ -8,14 +8,10 @@
 #include <set>
 
 #include "base/json.h"
+#include "base/text.h"
 
 namespace haypile {
 namespace {
-
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
 
 // The text of a member; empty when it is absent, null or no string.
 std::string TextOf(const Json& object, const char* key) {
@@ -76,7 +72,7 @@ Result<Json> ParseObject(std::string_view text, const std::string& name) {
 
 // The exporters' names of a KV dtype, as one: "FP8", "float8_e4m3fn" and "fp8_e4m3" are "fp8".
 std::string KvDtypeOf(const std::string& text) {
-  const std::string lower = Lower(text);
+  const std::string lower = LowerCase(text);
   if (lower == "none" || lower == "null" || lower == "auto") return "";
   return lower == "fp8_e4m3" || lower == "float8_e4m3fn" || lower == "float8" ? "fp8" : lower;
 }
@@ -139,9 +135,9 @@ void ReadScheme(const Json& scheme, QuantizationDeclaration* out) {
   const Json* bits = Member(scheme, "num_bits");
   out->kv_in_config = IsFloat(scheme, 8)
                           ? "fp8"
-                          : Lower(TextOf(scheme, "type")) + (bits == nullptr     ? ""
-                                                             : bits->is_string() ? bits->get<std::string>()
-                                                                                 : DumpJson(*bits, -1));
+                          : LowerCase(TextOf(scheme, "type")) + (bits == nullptr     ? ""
+                                                                 : bits->is_string() ? bits->get<std::string>()
+                                                                                     : DumpJson(*bits, -1));
 }
 
 // Quark keeps the cache's scheme under its own names.
@@ -152,7 +148,7 @@ void ReadQuark(const Json& quantization, QuantizationDeclaration* out) {
   for (const auto& [pattern, layer] : cache->items()) {
     const Json* tensors = Member(layer, "output_tensors");
     if (tensors == nullptr || !tensors->is_object()) continue;
-    const std::string dtype = Lower(TextOf(*tensors, "dtype"));
+    const std::string dtype = LowerCase(TextOf(*tensors, "dtype"));
     out->kv_in_config = dtype == "fp8_e4m3" ? "fp8" : dtype;
     if (dtype != "fp8_e4m3") out->scheme_faults.push_back({"dtype", '"' + dtype + '"', "\"fp8_e4m3\""});
     const std::string scheme = TextOf(*tensors, "qscheme");
@@ -203,7 +199,7 @@ void ReadProducer(const Json& object, QuantizationDeclaration* out) {
 
 Excluded ReadQuantizationConfig(const Json& outer, QuantizationDeclaration* out) {
   out->in_config = true;
-  out->method = Lower(TextOf(outer, "quant_method"));
+  out->method = LowerCase(TextOf(outer, "quant_method"));
   ReadProducer(outer, out);
   // Some exports put the content of hf_quant_config.json here whole.
   const Json* inner = Member(outer, "quantization");

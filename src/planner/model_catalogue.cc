@@ -1,20 +1,14 @@
 #include "planner/model_catalogue.h"
 
 #include <algorithm>
-#include <cctype>
 #include <utility>
 
+#include "base/text.h"
 #include "planner/model_catalogue_data.h"
 #include "planner/model_config.h"
 
 namespace haypile {
 namespace {
-
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  return lower;
-}
 
 template <typename Visitor>
 void ForEachEntry(Visitor visit) {
@@ -24,13 +18,13 @@ void ForEachEntry(Visitor visit) {
 
 // `name` is in lower case.
 bool Answers(const CatalogueEntry& entry, const std::string& name) {
-  if (entry.name == name || Lower(entry.id) == name) return true;
-  const std::string aliases = " " + Lower(entry.aliases) + " ";
+  if (entry.name == name || LowerCase(entry.id) == name) return true;
+  const std::string aliases = " " + LowerCase(entry.aliases) + " ";
   return name.find(' ') == std::string::npos && !name.empty() && aliases.find(" " + name + " ") != std::string::npos;
 }
 
 const CatalogueEntry* FindEntry(std::string_view name) {
-  const std::string lower = Lower(name);
+  const std::string lower = LowerCase(name);
   const CatalogueEntry* found = nullptr;
   ForEachEntry([&](const CatalogueEntry& entry) {
     if (found == nullptr && Answers(entry, lower)) found = &entry;
@@ -57,7 +51,7 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 std::string ClosestNames(std::string_view name) {
   constexpr size_t kShown = 3;
   constexpr size_t kLongest = 200;
-  std::string wanted = Lower(name.substr(0, kLongest));
+  std::string wanted = LowerCase(name.substr(0, kLongest));
   if (const size_t slash = wanted.rfind('/'); slash != std::string::npos) wanted.erase(0, slash + 1);
   std::vector<std::pair<size_t, std::string>> ranked;
   ForEachEntry([&](const CatalogueEntry& entry) {

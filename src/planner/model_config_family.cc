@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/json.h"
+#include "base/text.h"
 
 namespace haypile {
 namespace {
@@ -190,7 +191,7 @@ std::string Letters(std::string_view text) {
   std::string letters;
   for (const char c : text) {
     if (std::isalnum(static_cast<unsigned char>(c))) {
-      letters += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      letters += LowerCase(c);
     }
   }
   return letters;
@@ -260,8 +261,7 @@ bool TellsOfCache(const std::string& field) {
   if (std::find(std::begin(kHarmlessFields), std::end(kHarmlessFields), field) != std::end(kHarmlessFields)) {
     return false;
   }
-  std::string lower = field;
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string lower = LowerCase(field);
   for (const std::string_view rotary : {"rope_theta", "rope_param", "rope_scaling", "rope_interleave"}) {
     if (Contains(lower, rotary)) return false;
   }

@@ -1,17 +1,10 @@
 #include "planner/model_config_weights.h"
 
-#include <algorithm>
-#include <cctype>
-
 #include "base/json.h"
+#include "base/text.h"
 
 namespace haypile {
 namespace {
-
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
 
 // "torch.bfloat16" and "bfloat16" are one name.
 std::string PlainDtype(std::string name) {
@@ -58,7 +51,7 @@ double WithScale(double bits, double group, double scale_bits) { return group <=
 
 // ModelOpt's names of weight formats.
 std::optional<WeightFormat> ByAlgorithm(const std::string& algorithm) {
-  const std::string name = Lower(algorithm);
+  const std::string name = LowerCase(algorithm);
   if (name == "fp8" || name.starts_with("fp8_")) return WeightFormat{.name = "fp8", .bits = 8};
   if (name == "mxfp8") return WeightFormat{.name = "mxfp8", .bits = WithScale(8, 32, 8)};
   if (name.find("nvfp4") != std::string::npos) return WeightFormat{.name = "nvfp4", .bits = WithScale(4, 16, 8)};
@@ -123,7 +116,7 @@ Result<std::optional<WeightFormat>> FromLayerList(const ConfigObject& quantizati
 Result<std::optional<WeightFormat>> FromAlgorithm(const ConfigObject& quantization) {
   HAYPILE_TRY_ASSIGN(const std::string algorithm, quantization.String("quant_algo"));
   if (algorithm.empty()) return std::optional<WeightFormat>();
-  if (Lower(algorithm) == "mixed_precision") return FromLayerList(quantization);
+  if (LowerCase(algorithm) == "mixed_precision") return FromLayerList(quantization);
   const std::optional<WeightFormat> format = ByAlgorithm(algorithm);
   if (format) return format;
   return quantization.Unsupported("field " + quantization.Quoted("quant_algo") + " is '" + algorithm +
@@ -169,7 +162,7 @@ Result<std::string> KvSchemeName(const ConfigObject& quantization, std::string_v
   const Json* value = quantization.Find(field);
   if (value == nullptr) return std::string();
   if (value->is_string()) {
-    const std::string name = Lower(value->get<std::string>());
+    const std::string name = LowerCase(value->get<std::string>());
     if (name == "none" || name.empty()) return std::string();
     if (name == "fp8" || name == "fp8_e4m3") return std::string("fp8");
     if (name == "nvfp4") return std::string("nvfp4");
@@ -193,7 +186,7 @@ Result<std::string> KvSchemeName(const ConfigObject& quantization, std::string_v
   if (dynamic) return refuse("dynamic");
   if (!symmetric) return refuse("symmetric");
   HAYPILE_TRY_ASSIGN(const std::string method, quantization.String("quant_method"));
-  if (bits == 4 && !method.empty() && !Lower(method).starts_with("modelopt")) return refuse("num_bits");
+  if (bits == 4 && !method.empty() && !LowerCase(method).starts_with("modelopt")) return refuse("num_bits");
   if (bits == 8 && strategy != "tensor" && strategy != "attn_head") return refuse("strategy");
   return std::string(bits == 8 ? "fp8" : "nvfp4");
 }
@@ -227,7 +220,7 @@ Result<ConfigQuantization> ReadQuantizationConfig(const WeightMetadata& metadata
     HAYPILE_TRY_ASSIGN(const std::optional<ConfigObject> quantization, config->Object(field));
     HAYPILE_TRY_ASSIGN(const std::string method, quantization->String("quant_method"));
     const bool unnamed_modelopt = method.empty() && quantization->Has("quant_algo");
-    model->quantization_method = unnamed_modelopt ? "modelopt" : Lower(method);
+    model->quantization_method = unnamed_modelopt ? "modelopt" : LowerCase(method);
     HAYPILE_TRY_ASSIGN(const std::optional<WeightFormat> format, FromMethod(*quantization, model->quantization_method));
     if (format) model->weights = *format;
     *kept = ReadKeptShares(*quantization, metadata.blocks);
@@ -238,7 +231,7 @@ Result<ConfigQuantization> ReadQuantizationConfig(const WeightMetadata& metadata
   }
   // Reduced rows name the method alone.
   HAYPILE_TRY_ASSIGN(const std::string method, metadata.text.String("quant_method"));
-  model->quantization_method = Lower(method);
+  model->quantization_method = LowerCase(method);
   HAYPILE_TRY_ASSIGN(const std::optional<WeightFormat> format, FromMethod(metadata.text, model->quantization_method));
   if (format && !method.empty()) model->weights = *format;
   return ConfigQuantization{};

@@ -6,6 +6,7 @@
 #include <array>
 #include <string_view>
 
+#include "base/text.h"
 #include "planner/rank_layers.h"
 
 namespace haypile {
@@ -146,14 +147,9 @@ std::vector<LayerGeometry> DraftLayers(const ModelGeometry& model, const Specula
 bool HasDraftPool(const std::string& method) { return method != "ngram" && method != "suffix"; }
 bool PricesDraftExactly(const std::string& method) { return method == "dflash" || method == "dspark"; }
 
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 // The drafter's share: EAGLE, MTP and small models at the target's bytes per layer, DFLASH at its own.
 void AddDraft(const ModelGeometry& model, const SglangDtype& dtype, const PlanRequest& request, SglangCells& cells) {
-  if (!request.speculative || !HasDraftPool(Lower(request.speculative->method))) return;
+  if (!request.speculative || !HasDraftPool(LowerCase(request.speculative->method))) return;
   const Speculative& speculative = *request.speculative;
   const std::vector<LayerGeometry> layers = DraftLayers(model, speculative);
   cells.draft_layers = std::max<int>(1, static_cast<int>(layers.size()));
@@ -166,7 +162,7 @@ void AddDraft(const ModelGeometry& model, const SglangDtype& dtype, const PlanRe
     windows += IsWindowed(layer) ? 1 : 0;
   }
   cells.draft_stored = rows.total();
-  if (PricesDraftExactly(Lower(speculative.method))) {
+  if (PricesDraftExactly(LowerCase(speculative.method))) {
     cells.draft_full = rows.total();
     return;
   }
