@@ -8,11 +8,11 @@
 namespace haypile {
 
 // Most rows (query tokens times heads of one group) that one span call takes, and widest head.
-inline constexpr int kMaxSpanRows = 64;
+inline constexpr int kMaxSpanRows = 96;
 inline constexpr int kMaxSpanHeadDim = 512;
 // Tokens whose scores are held at once: few rows take long blocks, many rows short ones that stay in cache.
 inline constexpr int kDecodeBlockTokens = 128;
-inline constexpr int kPrefillBlockTokens = 64;
+inline constexpr int kPrefillBlockTokens = 128;
 // Up to this many rows elements are decoded straight into the products; above, a tile is decoded once for all rows.
 inline constexpr int kFusedRows = 4;
 

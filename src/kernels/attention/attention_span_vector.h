@@ -25,40 +25,35 @@ class SpanKernel {
     for (int64_t begin = tiles_.FirstBlock(); begin < span_.end; begin += tiles_.BlockTokens()) {
       tiles_.EnterBlock(begin);
       if (tiles_.Fused()) {
-        ForRows(0, span_.rows, [&]<int R>(int) { keys_.template Score<R>(); });
+        ForFusedRows([&]<int R>() { keys_.template Score<R>(); });
       } else {
         keys_.Decode();
-        ForRows(0, span_.rows, [&]<int R>(int row) { keys_.template ScoreDecoded<R>(row); });
+        keys_.ScoreDecoded();
       }
       for (int row = 0; row < span_.rows; ++row) SoftmaxRow(row);
       if (tiles_.Fused()) {
-        ForRows(0, span_.rows, [&]<int R>(int) { values_.template Weigh<R>(); });
+        ForFusedRows([&]<int R>() { values_.template Weigh<R>(); });
       } else {
         values_.Decode();
-        ForRows(0, span_.rows, [&]<int R>(int row) { values_.template WeighDecoded<R>(row); });
+        values_.WeighDecoded();
       }
     }
   }
 
  private:
-  // Calls visit<R>(row) for groups of up to kFusedRows rows.
+  // Calls visit<R>() with R the number of rows, at most kFusedRows.
   template <typename Visit>
-  static void ForRows(int row, int rows, Visit visit) {
+  void ForFusedRows(Visit visit) const {
     static_assert(kFusedRows == 4);
-    for (; row < rows; row += kFusedRows) {
-      switch (std::min(kFusedRows, rows - row)) {
-        case 1:
-          visit.template operator()<1>(row);
-          break;
-        case 2:
-          visit.template operator()<2>(row);
-          break;
-        case 3:
-          visit.template operator()<3>(row);
-          break;
-        default:
-          visit.template operator()<4>(row);
-      }
+    switch (span_.rows) {
+      case 1:
+        return visit.template operator()<1>();
+      case 2:
+        return visit.template operator()<2>();
+      case 3:
+        return visit.template operator()<3>();
+      default:
+        return visit.template operator()<4>();
     }
   }
 

@@ -142,16 +142,6 @@ struct Int4Tables {  // code - 8
                                        0x00, 0x80, 0x00, 0x40, 0x80, 0xa0, 0xc0, 0xe0};
 };
 
-// A tile already decoded: one FP32 per lane, scales included.
-struct Fp32Decoder {
-  static constexpr int kInner = 1, kStep = 1;
-  static constexpr float kFactor = 1.0f;
-  template <int N, int Step>
-  static inline void Decode(const uint8_t* block, int part, typename Vec<N>::F* out) {
-    out[0] = LoadVec<typename Vec<N>::F>(block + part * 4 * N);
-  }
-};
-
 // Calls emit(inner, vector) for every inner element of a part of a block.
 template <int N, typename Decoder, typename Emit>
 inline __attribute__((always_inline)) void DecodeWhole(const uint8_t* block, int part, Emit emit) {

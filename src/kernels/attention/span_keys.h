@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <numeric>
-#include <type_traits>
 
+#include "kernels/attention/decoded_products.h"
 #include "kernels/attention/fp8_products.h"
 #include "kernels/attention/int_products.h"
 #include "kernels/attention/span_tiles.h"
@@ -28,9 +28,9 @@ class SpanKeys {
   void Score() {
     switch (t_.kv.k_format) {
       case KvFormat::kBf16:
-        return ScoreFloats<Bf16Decoder, R>(0);
+        return ScoreFloats<Bf16Decoder, R>();
       case KvFormat::kFp16:
-        return ScoreFloats<Fp16Decoder, R>(0);
+        return ScoreFloats<Fp16Decoder, R>();
       case KvFormat::kFp8E4m3:
         return ScoreFp8<E4m3Decoder<false>, DirectE4m3, R>();
       case KvFormat::kFp8E4m3Fnuz:
@@ -74,10 +74,23 @@ class SpanKeys {
     }
   }
 
-  // Scores of rows row .. row+R-1 from decoded keys.
-  template <int R>
-  void ScoreDecoded(int row) {
-    ScoreFloats<Fp32Decoder, R>(row);
+  // Scores of all rows from decoded keys.
+  void ScoreDecoded() const {
+    const int64_t tile_floats = int64_t{kTileTokens} * t_.head_dim;
+    ForDecodedRows<N>(t_.span.rows, [&]<int R>(int row) {
+      ForDecodedBlocks<N>(t_.tiles, [&]<int T>(int tile) {
+        F sums[R][T * kParts];
+        SumProducts<N, R, T>(t_.QueryRow(row), t_.head_dim, t_.span.decoded + tile * tile_floats, tile_floats,
+                             t_.head_dim, sums);
+        HAYPILE_UNROLL
+        for (int r = 0; r < R; ++r) {
+          HAYPILE_UNROLL
+          for (int c = 0; c < T * kParts; ++c) {
+            StoreVec(t_.ScoreRow(row + r) + tile * kTileTokens + c * N, sums[r][c]);
+          }
+        }
+      });
+    });
   }
 
  private:
@@ -137,36 +150,25 @@ class SpanKeys {
   }
 
   template <typename Decoder, int R>
-  void ScoreFloats(int row) {
-    constexpr bool kDecoded = std::is_same_v<Decoder, Fp32Decoder>;
+  void ScoreFloats() {
     constexpr int P = Parts<R>();
     const float* query[R];
     HAYPILE_UNROLL
-    for (int r = 0; r < R; ++r) query[r] = t_.QueryRow(row + r);
+    for (int r = 0; r < R; ++r) query[r] = t_.QueryRow(r);
+    const int step = t_.k_side.scale_elements;
     for (int tile = 0; tile < t_.tiles; ++tile) {
-      TilePart part_of;
-      if constexpr (kDecoded) {
-        part_of.data = reinterpret_cast<const uint8_t*>(t_.span.decoded + int64_t{tile} * kTileTokens * t_.head_dim);
-      } else {
-        part_of = t_.KeyPart(tile);
-      }
-      const int step = kDecoded ? t_.head_dim : t_.k_side.scale_elements;
+      const TilePart part_of = t_.KeyPart(tile);
       for (int first = 0; first < kParts; first += P) {
         F totals[R][P] = {};
         for (int group = 0; group * step < t_.head_dim; ++group) {
           F sums[R][P][Chains<R>()] = {};
-          if constexpr (kDecoded) {
-            AddFloats<Decoder, R, P>(part_of.data, first, query, group * step, (group + 1) * step, sums);
-          } else {
-            for (int dim = group * step; dim < (group + 1) * step; dim += kBlockLanes) {
-              if (first == 0) t_.PrefetchValues(tile, dim / kBlockLanes);
-              AddFloats<Decoder, R, P>(part_of.data, first, query, dim, dim + kBlockLanes, sums);
-            }
+          for (int dim = group * step; dim < (group + 1) * step; dim += kBlockLanes) {
+            if (first == 0) t_.PrefetchValues(tile, dim / kBlockLanes);
+            AddFloats<Decoder, R, P>(part_of.data, first, query, dim, dim + kBlockLanes, sums);
           }
           HAYPILE_UNROLL
           for (int p = 0; p < P; ++p) {
-            F scale = Splat<F>(Decoder::kFactor);
-            if constexpr (!kDecoded) scale = scale * t_.Scales(t_.k_side, part_of.scales, group, first + p);
+            const F scale = Splat<F>(Decoder::kFactor) * t_.Scales(t_.k_side, part_of.scales, group, first + p);
             HAYPILE_UNROLL
             for (int r = 0; r < R; ++r) {
               F sum = sums[r][p][0];
@@ -179,7 +181,7 @@ class SpanKeys {
         for (int r = 0; r < R; ++r) {
           HAYPILE_UNROLL
           for (int p = 0; p < P; ++p) {
-            StoreVec(t_.ScoreRow(row + r) + tile * kTileTokens + (first + p) * N, totals[r][p]);
+            StoreVec(t_.ScoreRow(r) + tile * kTileTokens + (first + p) * N, totals[r][p]);
           }
         }
       }
@@ -190,14 +192,14 @@ class SpanKeys {
 
   template <typename Decoder, typename Direct, int R>
   void ScoreFp8() {
-    if constexpr (!kFastDenormals) return ScoreFloats<Decoder, R>(0);
+    if constexpr (!kFastDenormals) return ScoreFloats<Decoder, R>();
     constexpr int P = Parts<R>();
     constexpr int64_t kQuadFloats = int64_t{2} * R * N;
     float* patterns = t_.span.patterns;
     if (t_.InFirstBlock()) {  // the queries stay the same over a span
       for (int r = 0; r < R; ++r) WritePatterns<N>(t_.QueryRow(r), t_.head_dim, patterns + 2 * r * N, kQuadFloats);
     }
-    if (AnySpecial<Direct>()) return ScoreFloats<Decoder, R>(0);
+    if (AnySpecial<Direct>()) return ScoreFloats<Decoder, R>();
     for (int tile = 0; tile < t_.tiles; ++tile) {
       const uint8_t* data = t_.KeyPart(tile).data;
       for (int first = 0; first < kParts; first += P) {

@@ -2,8 +2,7 @@
 #ifndef HAYPILE_KERNELS_ATTENTION_SPAN_VALUES_H_
 #define HAYPILE_KERNELS_ATTENTION_SPAN_VALUES_H_
 
-#include <type_traits>
-
+#include "kernels/attention/decoded_products.h"
 #include "kernels/attention/fp8_products.h"
 #include "kernels/attention/span_tiles.h"
 
@@ -70,10 +69,25 @@ class SpanValues {
     }
   }
 
-  // The same as Weigh for rows row .. row+R-1, from decoded values.
-  template <int R>
-  void WeighDecoded(int row) {
-    WeighFloats<Fp32Decoder, R>(row);
+  // The same as Weigh for all rows, from decoded values.
+  void WeighDecoded() const {
+    const int64_t plane = DecodedPlane();
+    const int tokens = static_cast<int>(t_.end - t_.begin);  // what lies beyond is stale: not even times zero
+    ForDecodedRows<N>(t_.span.rows, [&]<int R>(int row) {
+      ForDecodedBlocks<N>(t_.head_dim / kBlockLanes, [&]<int T>(int dim_block) {
+        F sums[R][T * kParts];
+        SumProducts<N, R, T>(t_.ScoreRow(row), t_.BlockTokens(), t_.span.decoded + dim_block * plane, plane, tokens,
+                             sums);
+        HAYPILE_UNROLL
+        for (int r = 0; r < R; ++r) {
+          float* weighted = t_.WeightedRow(row + r) + dim_block * kBlockLanes;
+          HAYPILE_UNROLL
+          for (int c = 0; c < T * kParts; ++c) {
+            StoreVec(weighted + c * N, LoadVec<F>(weighted + c * N) + sums[r][c]);
+          }
+        }
+      });
+    });
   }
 
  private:
@@ -92,9 +106,12 @@ class SpanValues {
     return R * Parts<R>() <= 4 ? 2 : 1;
   }
 
+  // Floats of one dim block of all decoded tokens.
+  int64_t DecodedPlane() const { return int64_t{t_.tiles} * kTileTokens * kBlockLanes; }
+
   template <typename Decoder>
   void DecodeTiles() {
-    const int64_t plane = int64_t{t_.tiles} * kTileTokens * kBlockLanes;
+    const int64_t plane = DecodedPlane();
     alignas(64) float scale[kTileTokens];
     for (int tile = 0; tile < t_.tiles; ++tile) {
       const TilePart part_of = t_.ValuePart(tile);
@@ -125,10 +142,10 @@ class SpanValues {
     return data + int64_t{dim_block} * (kTileTokens / Decoder::kInner) * kBlockBytes;
   }
 
-  // The block's weights of rows row .. row+R-1 times the values' block scales of one dim block, to out[R][block
+  // The block's weights times the values' block scales of one dim block, to out[R][block
   // tokens].
   template <int R>
-  void ScaleWeights(int row, int first_tile, int group, float factor, float* out) const {
+  void ScaleWeights(int first_tile, int group, float factor, float* out) const {
     for (int tile = first_tile; tile < t_.tiles; ++tile) {
       const uint8_t* scales = t_.ValuePart(tile).scales;
       HAYPILE_UNROLL
@@ -137,7 +154,7 @@ class SpanValues {
         const int at = tile * kTileTokens + part * N;
         HAYPILE_UNROLL
         for (int r = 0; r < R; ++r) {
-          StoreVec(out + r * kDecodeBlockTokens + at, LoadVec<F>(t_.ScoreRow(row + r) + at) * scale);
+          StoreVec(out + r * kDecodeBlockTokens + at, LoadVec<F>(t_.ScoreRow(r) + at) * scale);
         }
       }
     }
@@ -165,51 +182,37 @@ class SpanValues {
     }
   }
 
+  // The work of tiles from first_tile on.
   template <typename Decoder, int R>
-  void WeighFloats(int row) {
-    WeighFloats<Decoder, R>(row, 0, t_.head_dim / kBlockLanes, 0);
-  }
-
-  // The part of the work in dim blocks [first_dim_block, end_dim_block) and tiles from first_tile on.
-  template <typename Decoder, int R>
-  void WeighFloats(int row, int first_dim_block, int end_dim_block, int first_tile) {
-    constexpr bool kDecoded = std::is_same_v<Decoder, Fp32Decoder>;
+  void WeighFloats(int first_tile) {
     constexpr int P = FloatParts<Decoder, R>();
-    const bool scaled = !kDecoded && (t_.v_side.scale_kind != BlockScale::kNone || Decoder::kFactor != 1.0f);
+    const bool scaled = t_.v_side.scale_kind != BlockScale::kNone || Decoder::kFactor != 1.0f;
     alignas(64) float scaled_weights[R * kDecodeBlockTokens];
     const float* weights[R];
     HAYPILE_UNROLL
-    for (int r = 0; r < R; ++r) weights[r] = scaled ? scaled_weights + r * kDecodeBlockTokens : t_.ScoreRow(row + r);
+    for (int r = 0; r < R; ++r) weights[r] = scaled ? scaled_weights + r * kDecodeBlockTokens : t_.ScoreRow(r);
     int scaled_group = -1;
-    for (int dim_block = first_dim_block; dim_block < end_dim_block; ++dim_block) {
+    for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
       const int group = dim_block * kBlockLanes / t_.v_side.scale_elements;
       if (scaled && group != scaled_group) {
-        ScaleWeights<R>(row, first_tile, group, Decoder::kFactor, scaled_weights);
+        ScaleWeights<R>(first_tile, group, Decoder::kFactor, scaled_weights);
         scaled_group = group;
       }
       for (int first_part = 0; first_part < kParts; first_part += P) {
-        WeighDimBlock<Decoder, R, P>(row, dim_block, first_part, first_tile, weights);
+        WeighDimBlock<Decoder, R, P>(dim_block, first_part, first_tile, weights);
       }
     }
   }
 
   // weights[r]: of the block's tokens, with the block scales.
   template <typename Decoder, int R, int P>
-  void WeighDimBlock(int row, int dim_block, int first_part, int first_tile, const float* const (&weights)[R]) {
-    constexpr bool kDecoded = std::is_same_v<Decoder, Fp32Decoder>;
+  void WeighDimBlock(int dim_block, int first_part, int first_tile, const float* const (&weights)[R]) {
     constexpr int kChains = Chains<Decoder, R>();
-    const int64_t plane = int64_t{t_.tiles} * kTileTokens * kBlockLanes;
-    float* weighted = t_.WeightedRow(row) + dim_block * kBlockLanes + first_part * N;
+    float* weighted = t_.WeightedRow(0) + dim_block * kBlockLanes + first_part * N;
     F sums[R][P][kChains] = {};
     for (int tile = first_tile; tile < t_.tiles; ++tile) {
-      const uint8_t* data;
-      if constexpr (kDecoded) {
-        data = reinterpret_cast<const uint8_t*>(t_.span.decoded + dim_block * plane +
-                                                int64_t{tile} * kTileTokens * kBlockLanes);
-      } else {
-        data = DimBlock<Decoder>(t_.ValuePart(tile).data, dim_block);
-        if (first_part == 0) t_.PrefetchNextKeys(tile, dim_block);
-      }
+      const uint8_t* data = DimBlock<Decoder>(t_.ValuePart(tile).data, dim_block);
+      if (first_part == 0) t_.PrefetchNextKeys(tile, dim_block);
       const float* weight[R];
       HAYPILE_UNROLL
       for (int r = 0; r < R; ++r) weight[r] = weights[r] + tile * kTileTokens;
@@ -282,7 +285,7 @@ class SpanValues {
         }
       }
     }
-    if (whole < t_.tiles) WeighFloats<Decoder, R>(0, 0, t_.head_dim / kBlockLanes, whole);
+    if (whole < t_.tiles) WeighFloats<Decoder, R>(whole);
   }
 
   // Whether values of the first `whole` tiles hold a code that Direct must not decode.
