@@ -1,14 +1,17 @@
-# haypile_module(NAME [COLD] [DEPS module...] [LIBS target...])
+# haypile_module(NAME [COLD] [WITHOUT file...] [DEPS module...] [LIBS target...])
 # One call makes the library haypile_NAME from the folder's sources, plus its tests, benches and fuzzers:
 #   x.cc        -> library haypile_NAME (alias haypile::NAME)
 #   x_test.cc   -> one test program NAME_test, registered with CTest case by case
 #   x_bench.cc  -> one benchmark program NAME_bench
 #   x_fuzz.cc   -> a libFuzzer program x_fuzz each (with HAYPILE_FUZZ)
-#   x_avx2.cc, x_avx512.cc, x_avx2_test.cc -> the only sources with instruction-set flags (x86-64 only)
-# COLD: its time never matters to a user; see PrecompiledHeaders.cmake.
+#   x_avx2.cc, x_avx512.cc, x_avx2_test.cc -> the only sources with instruction-set flags, on x86-64
+#   x_neon.cc   -> needs none: what it uses every AArch64 processor has
+# COLD: its time never matters to a user; see PrecompiledHeaders.cmake. WITHOUT: sources that this build leaves out.
 # DEPS are the modules this one may include; tools/check_layers.py reads them from this call.
-set(HAYPILE_AVX2_FLAGS -mavx2 -mfma -mf16c)
-set(HAYPILE_AVX512_FLAGS -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(HAYPILE_AVX2_FLAGS -mavx2 -mfma -mf16c)
+  set(HAYPILE_AVX512_FLAGS -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # GCC 12 warns about its own intrinsics
   list(APPEND HAYPILE_AVX512_FLAGS -Wno-maybe-uninitialized)
 endif()
@@ -20,8 +23,10 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND HAYPILE_SANITIZE)
 endif()
 
 function(haypile_module NAME)
-  cmake_parse_arguments(ARG "COLD" "" "DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "" "WITHOUT;DEPS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  list(TRANSFORM ARG_WITHOUT PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  list(REMOVE_ITEM sources ${ARG_WITHOUT})
   set(tests ${sources})
   set(benches ${sources})
   set(fuzzers ${sources})
@@ -66,7 +71,7 @@ function(haypile_module NAME)
       HAYPILE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" HAYPILE_TESTDATA_DIR="${CMAKE_CURRENT_SOURCE_DIR}/testdata")
     add_test(NAME ${NAME}_test COMMAND ${NAME}_test)
   endif()
-  if(benches)
+  if(benches AND NOT HAYPILE_KERNELS_ONLY)
     add_executable(${NAME}_bench ${benches})
     target_link_libraries(${NAME}_bench PRIVATE haypile_${NAME} benchmark::benchmark_main)
   endif()

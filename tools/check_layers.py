@@ -14,7 +14,7 @@ import breaches
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 MODULE_CALL = re.compile(r"haypile_module\s*\(([^)]*)\)")
-SECTIONS = {"DEPS", "LIBS"}
+SECTIONS = {"WITHOUT", "DEPS", "LIBS"}
 
 
 def parse_module(text):

@@ -24,6 +24,8 @@ constexpr int64_t kBf16RowStep = 16;
 // Weights that one GEMV task reads: a few microseconds of memory bandwidth.
 constexpr int64_t kGemvTaskBytes = 32 << 10;
 constexpr int64_t kGemvRowStep = 8;
+// Rows of x that one pass over a task's weights takes, so that they stay in the second-level cache.
+constexpr int64_t kGemvBlockRows = kGemmRows;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t RoundUp(int64_t a, int64_t step) { return CeilDiv(a, step) * step; }
@@ -92,7 +94,7 @@ void Matmul::Run(const float* x, int64_t m, std::span<const MatmulOutput> output
   HAYPILE_CHECK_LE(m * k * static_cast<int64_t>(sizeof(float)), static_cast<int64_t>(x_.size_bytes()));
   HAYPILE_CHECK_LE(kPanelRows * k * static_cast<int64_t>(sizeof(float)), static_cast<int64_t>(panels_[0].size_bytes()));
   // The scalar level is the reference for every m.
-  if (m < kGemmRows || ActiveIsa() == Isa::kScalar) {
+  if (m < kGemmRows || !HasOnednn() || ActiveIsa() == Isa::kScalar) {
     RunGemv(x, m, outputs);
   } else {
     RunGemm(x, m, outputs);
@@ -112,14 +114,16 @@ void Matmul::RunGemv(const float* x, int64_t m, std::span<const MatmulOutput> ou
     int64_t place = 0;
     const MatmulOutput& output = outputs[FindOutput(outputs, index, tasks_of, &place)];
     const int64_t first = place * rows_per_task;
-    kernels.run({.weights = output.weights.data + first * k,
-                 .rows = std::min(rows_per_task, output.weights.rows - first),
-                 .k = k,
-                 .x = prepared,
-                 .m = m,
-                 .y = output.y + first,
-                 .y_stride = output.y_stride,
-                 .bias = output.bias != nullptr ? output.bias + first : nullptr});
+    for (int64_t i = 0; i < m; i += kGemvBlockRows) {
+      kernels.run({.weights = output.weights.data + first * k,
+                   .rows = std::min(rows_per_task, output.weights.rows - first),
+                   .k = k,
+                   .x = prepared + i * k,
+                   .m = std::min(kGemvBlockRows, m - i),
+                   .y = output.y + i * output.y_stride + first,
+                   .y_stride = output.y_stride,
+                   .bias = output.bias != nullptr ? output.bias + first : nullptr});
+    }
   };
   pool_.ParallelFor(CountTasks(outputs, tasks_of), std::cref(body));
 }

@@ -28,7 +28,8 @@ struct MatmulOutput {
 
 // y[m][N] = x[m][K] W[N][K]^T + bias on the thread pool, with FP32 activations and sums. Few rows go through GEMV
 // kernels that read the weights at the speed of memory; many rows through oneDNN, where on AVX-512 the activations are
-// rounded to BF16 first. The result does not depend on the number of threads.
+// rounded to BF16 first, or in a build without it through the GEMV kernels, block by block. The result does not depend
+// on the number of threads.
 class Matmul {
  public:
   // The pool must outlive the object.

@@ -8,6 +8,10 @@ namespace haypile {
 // The one door to oneDNN. Both products run on the calling thread alone, whatever OpenMP would do: the thread pool of
 // this program splits the work, and OpenMP's own threads would only spin against it.
 
+// Whether this build has the library: the CMake option HAYPILE_ONEDNN. Without it both products are refused
+// (onednn_absent.cc).
+bool HasOnednn();
+
 // y[m][n] = x[m][k] * w[n][k]^T in FP32; leading dimensions in elements. False when the library refuses.
 struct GemmShape {
   int64_t m = 0;

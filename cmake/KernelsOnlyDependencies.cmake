@@ -1,0 +1,30 @@
+# What base, formats, spec and kernels need, from headers and sources alone: for a compiler of an architecture whose
+# libraries this machine lacks. fmt and nlohmann-json are header-only, GoogleTest is built here. Of the host's headers
+# only those two folders are shown to the compiler.
+set(HAYPILE_HEADERS /usr/include CACHE PATH "Folder that holds fmt/ and nlohmann/")
+set(HAYPILE_GOOGLETEST /usr/src/googletest CACHE PATH "GoogleTest's source")
+if(HAYPILE_ONEDNN)
+  message(FATAL_ERROR "HAYPILE_KERNELS_ONLY wants HAYPILE_ONEDNN=OFF: it links no library")
+endif()
+foreach(wanted ${HAYPILE_HEADERS}/fmt/format.h ${HAYPILE_HEADERS}/nlohmann/json.hpp ${HAYPILE_GOOGLETEST}/CMakeLists.txt)
+  if(NOT EXISTS ${wanted})
+    message(FATAL_ERROR "${wanted} is missing: tools/install_dependencies check, or set HAYPILE_HEADERS and HAYPILE_GOOGLETEST")
+  endif()
+endforeach()
+
+find_package(Threads REQUIRED)
+set(headers ${PROJECT_BINARY_DIR}/headers)
+file(MAKE_DIRECTORY ${headers})
+foreach(library fmt nlohmann)
+  file(CREATE_LINK ${HAYPILE_HEADERS}/${library} ${headers}/${library} SYMBOLIC)
+endforeach()
+foreach(target fmt::fmt nlohmann_json::nlohmann_json)
+  add_library(${target} INTERFACE IMPORTED)
+  target_include_directories(${target} SYSTEM INTERFACE ${headers})
+endforeach()
+target_compile_definitions(fmt::fmt INTERFACE FMT_HEADER_ONLY)
+
+set(BUILD_GMOCK OFF)
+set(INSTALL_GTEST OFF)
+add_subdirectory(${HAYPILE_GOOGLETEST} ${PROJECT_BINARY_DIR}/googletest EXCLUDE_FROM_ALL)
+target_compile_options(gtest PRIVATE -O0)

@@ -1,0 +1,19 @@
+#include "kernels/matmul/onednn_gemm.h"
+
+namespace haypile {
+
+bool HasOnednn() { return false; }
+
+bool SgemmOnThisThread(const GemmShape&, const float*, int64_t, const float*, int64_t, float*, int64_t) {
+  return false;
+}
+
+struct Bf16Gemm::State {};
+
+Bf16Gemm::Bf16Gemm() = default;
+Bf16Gemm::~Bf16Gemm() = default;
+Bf16Gemm::Bf16Gemm(Bf16Gemm&&) noexcept = default;
+
+bool Bf16Gemm::Run(const GemmShape&, const uint16_t*, const uint16_t*, float*) { return false; }
+
+}  // namespace haypile
