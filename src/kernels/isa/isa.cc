@@ -100,6 +100,21 @@ Isa HighestIsa() {
   return Isa::kScalar;
 }
 
+bool HasAmxBf16() {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit_OSXSAVE) == 0) return false;
+  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;  // CPUID leaf 7, EDX
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kAmxBf16) == 0 || (d & kAmxTile) == 0) return false;
+  unsigned low = 0, high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  constexpr unsigned kTileState = 3u << 17;  // XCR0: tile configuration and tile data
+  return (low & kTileState) == kTileState;
+#else
+  return false;
+#endif
+}
+
 bool HasIsa(Isa isa) { return IsOfThisArchitecture(isa) && isa <= HighestIsa(); }
 
 Result<Isa> SelectIsa() {

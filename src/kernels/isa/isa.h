@@ -27,6 +27,9 @@ Isa ActiveIsa();
 // Tests only: makes ActiveIsa answer `isa` (which the processor must have) until changed again.
 void SetActiveIsaForTest(Isa isa);
 
+// Whether the processor multiplies tiles of BF16 (AMX) and the system lets programs use them.
+bool HasAmxBf16();
+
 // Whether multiplying FP32 subnormals costs no more than other numbers: measured once, within a millisecond. Some
 // processors leave the pipeline for every such product. Kernels that would meet many choose another way there.
 bool SubnormalsAreFast();

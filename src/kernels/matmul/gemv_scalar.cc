@@ -50,12 +50,16 @@ void Widen(const uint16_t* bf16, int64_t count, float* out) noexcept {
   for (int64_t i = 0; i < count; ++i) out[i] = WidenOne(bf16[i]);
 }
 
-void Round(const float* x, int64_t count, uint16_t* bf16) noexcept {
-  for (int64_t i = 0; i < count; ++i) bf16[i] = RoundOne(x[i]);
+void Split(const float* x, int64_t count, uint16_t* high, uint16_t* low) noexcept {
+  for (int64_t i = 0; i < count; ++i) {
+    high[i] = RoundOne(x[i]);
+    const float rounded = WidenOne(high[i]);
+    low[i] = std::isfinite(rounded) ? RoundOne(x[i] - rounded) : 0;
+  }
 }
 
 }  // namespace
 
-const GemvKernels kGemvScalar = {Prepare, Run, Widen, Round};
+const GemvKernels kGemvScalar = {Prepare, Run, Widen, Split};
 
 }  // namespace haypile

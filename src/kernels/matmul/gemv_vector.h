@@ -147,23 +147,35 @@ struct GemvVector {
     for (; i < count; ++i) out[i] = WidenBf16(bf16[i]);
   }
 
-  static void Round(const float* x, int64_t count, uint16_t* bf16) noexcept {
-    int64_t i = 0;
-    for (; i + N <= count; i += N) {
-      const U bits = LoadVec<U>(x + i);
-      const U rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-      const U quiet = (bits >> 16) | 0x40;
-      const U is_nan = (U)((bits & 0x7fffffffu) > 0x7f800000u);
-      StoreVec(bf16 + i, __builtin_convertvector((is_nan & quiet) | (~is_nan & rounded), Half));
-    }
-    for (; i < count; ++i) {
-      const uint32_t bits = __builtin_bit_cast(uint32_t, x[i]);
-      const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
-      bf16[i] = static_cast<uint16_t>(is_nan ? (bits >> 16) | 0x40 : (bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-    }
+  static U RoundBits(U bits) {
+    const U rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    const U quiet = (bits >> 16) | 0x40;
+    const U is_nan = (U)((bits & 0x7fffffffu) > 0x7f800000u);
+    return (is_nan & quiet) | (~is_nan & rounded);
   }
 
-  static constexpr GemvKernels Table() { return {Prepare, Run, Widen, Round}; }
+  static void SplitLanes(F x, uint16_t* high, uint16_t* low) {
+    const U rounded = RoundBits((U)x);
+    const U wide = rounded << 16;
+    const U finite = (U)((wide & 0x7f800000u) != 0x7f800000u);
+    StoreVec(high, __builtin_convertvector(rounded, Half));
+    StoreVec(low, __builtin_convertvector(RoundBits((U)(x - (F)wide)) & finite, Half));
+  }
+
+  static void Split(const float* x, int64_t count, uint16_t* high, uint16_t* low) noexcept {
+    int64_t i = 0;
+    for (; i + N <= count; i += N) SplitLanes(LoadVec<F>(x + i), high + i, low + i);
+    if (i == count) return;
+    float rest[N] = {};
+    uint16_t rest_high[N], rest_low[N];
+    const auto left = static_cast<size_t>(count - i);
+    std::memcpy(rest, x + i, left * sizeof(float));
+    SplitLanes(LoadVec<F>(rest), rest_high, rest_low);
+    std::memcpy(high + i, rest_high, left * sizeof(uint16_t));
+    std::memcpy(low + i, rest_low, left * sizeof(uint16_t));
+  }
+
+  static constexpr GemvKernels Table() { return {Prepare, Run, Widen, Split}; }
 };
 
 }  // namespace

@@ -71,13 +71,19 @@ const GemvKernels& GemvKernelsFor(Isa isa) {
 struct Matmul::Tile {
   const MatmulOutput* output = nullptr;
   const float* x = nullptr;  // all of x, FP32
-  int64_t first_row = 0;     // of x
+  int64_t x_rows = 0;
+  int64_t first_row = 0;  // of x
   int64_t rows = 0;
   int64_t first_column = 0;  // of y: row of W
   int64_t columns = 0;
 };
 
-Matmul::Matmul(ThreadPool& pool) : pool_(pool), panels_(pool.size()), bf16_(pool.size()) {}
+Matmul::Products Matmul::FastestProducts() {
+  return ActiveIsa() == Isa::kAvx512 && HasAmxBf16() ? Products::kSplitBf16 : Products::kFp32;
+}
+
+Matmul::Matmul(ThreadPool& pool, Products products)
+    : pool_(pool), products_(products), panels_(pool.size()), bf16_(pool.size()) {}
 
 Status Matmul::Reserve(int64_t m, int64_t k) {
   HAYPILE_TRY(Grow(x_, RoundUp(m, kBf16RowStep) * k * static_cast<int64_t>(sizeof(float))));
@@ -128,16 +134,20 @@ void Matmul::RunGemv(const float* x, int64_t m, std::span<const MatmulOutput> ou
   pool_.ParallelFor(CountTasks(outputs, tasks_of), std::cref(body));
 }
 
+// The high parts of all rows, then the low parts; each padded with rows of zero to the step of BF16 products.
+void Matmul::SplitRows(const float* x, int64_t m, int64_t k) {
+  const GemvKernels& kernels = GemvKernelsFor(ActiveIsa());
+  const int64_t padded = RoundUp(m, kBf16RowStep);
+  uint16_t* high = x_.as<uint16_t>();
+  uint16_t* low = high + padded * k;
+  const auto split_row = [&](size_t i, int /*worker*/) { kernels.split(x + i * k, k, high + i * k, low + i * k); };
+  pool_.ParallelFor(m, std::cref(split_row));
+  for (uint16_t* part : {high, low}) std::memset(part + m * k, 0, (padded - m) * k * sizeof(uint16_t));
+}
+
 void Matmul::RunGemm(const float* x, int64_t m, std::span<const MatmulOutput> outputs) {
   const int64_t k = outputs[0].weights.columns;
-  if (ActiveIsa() == Isa::kAvx512) {
-    const GemvKernels& kernels = GemvKernelsFor(Isa::kAvx512);
-    uint16_t* rounded = x_.as<uint16_t>();
-    const auto round_row = [&](size_t i, int /*worker*/) { kernels.round(x + i * k, k, rounded + i * k); };
-    pool_.ParallelFor(m, std::cref(round_row));
-    std::memset(rounded + m * k, 0, (RoundUp(m, kBf16RowStep) - m) * k * sizeof(uint16_t));
-  }
-
+  if (products_ == Products::kSplitBf16) SplitRows(x, m, k);
   const int64_t row_blocks = CeilDiv(m, kTileRows);
   int64_t panel_rows = kPanelRows;
   const auto tasks_of = [&](const MatmulOutput& output) {
@@ -147,7 +157,7 @@ void Matmul::RunGemm(const float* x, int64_t m, std::span<const MatmulOutput> ou
   const auto body = [&](size_t index, int worker) {
     int64_t place = 0;
     const MatmulOutput& output = outputs[FindOutput(outputs, index, tasks_of, &place)];
-    Tile tile{.output = &output, .x = x};
+    Tile tile{.output = &output, .x = x, .x_rows = m};
     tile.first_row = place % row_blocks * kTileRows;
     tile.rows = std::min(kTileRows, m - tile.first_row);
     tile.first_column = place / row_blocks * panel_rows;
@@ -157,24 +167,33 @@ void Matmul::RunGemm(const float* x, int64_t m, std::span<const MatmulOutput> ou
   pool_.ParallelFor(CountTasks(outputs, tasks_of), std::cref(body));
 }
 
+// False when the library has no BF16 products here; y is then untouched.
+bool Matmul::MultiplySplit(const Tile& tile, int worker) {
+  const MatmulOutput& output = *tile.output;
+  const int64_t k = output.weights.columns;
+  const uint16_t* weights = output.weights.data + tile.first_column * k;
+  const GemmShape shape{RoundUp(tile.rows, kBf16RowStep), tile.columns, k};
+  const uint16_t* high = x_.as<uint16_t>() + tile.first_row * k;
+  const uint16_t* low = high + RoundUp(tile.x_rows, kBf16RowStep) * k;
+  float* sums = panels_[worker].as<float>();
+  Bf16Gemm& gemm = bf16_[worker];
+  if (!gemm.Run(shape, high, weights, Bf16Gemm::Output::kPut, sums)) return false;
+  if (!gemm.Run(shape, low, weights, Bf16Gemm::Output::kAdd, sums)) return false;
+  for (int64_t i = 0; i < tile.rows; ++i) {
+    std::memcpy(output.y + (tile.first_row + i) * output.y_stride + tile.first_column, sums + i * tile.columns,
+                tile.columns * sizeof(float));
+  }
+  return true;
+}
+
 void Matmul::MultiplyTile(const Tile& tile, int worker) {
   const MatmulOutput& output = *tile.output;
   const int64_t k = output.weights.columns;
   const uint16_t* weights = output.weights.data + tile.first_column * k;
   float* y = output.y + tile.first_row * output.y_stride + tile.first_column;
   float* panel = panels_[worker].as<float>();
-  const Isa isa = ActiveIsa();
-
-  bool done = false;
-  if (isa == Isa::kAvx512) {
-    const GemmShape shape{RoundUp(tile.rows, kBf16RowStep), tile.columns, k};
-    done = bf16_[worker].Run(shape, x_.as<uint16_t>() + tile.first_row * k, weights, panel);
-    for (int64_t i = 0; done && i < tile.rows; ++i) {
-      std::memcpy(y + i * output.y_stride, panel + i * tile.columns, tile.columns * sizeof(float));
-    }
-  }
-  if (!done) {
-    GemvKernelsFor(isa).widen(weights, tile.columns * k, panel);
+  if (products_ != Products::kSplitBf16 || !MultiplySplit(tile, worker)) {
+    GemvKernelsFor(ActiveIsa()).widen(weights, tile.columns * k, panel);
     const GemmShape shape{tile.rows, tile.columns, k};
     HAYPILE_CHECK(SgemmOnThisThread(shape, tile.x + tile.first_row * k, k, panel, k, y, output.y_stride));
   }

@@ -27,13 +27,16 @@ struct MatmulOutput {
 };
 
 // y[m][N] = x[m][K] W[N][K]^T + bias on the thread pool, with FP32 activations and sums. Few rows go through GEMV
-// kernels that read the weights at the speed of memory; many rows through oneDNN, where on AVX-512 the activations are
-// rounded to BF16 first, or in a build without it through the GEMV kernels, block by block. The result does not depend
-// on the number of threads.
+// kernels that read the weights at the speed of memory; many rows through oneDNN, or in a build without it through the
+// GEMV kernels, block by block. Where BF16 products are much faster than FP32 ones (AMX), each activation is the sum of
+// two BF16 numbers and multiplied as such: within 2^-16 of itself. The result does not depend on the number of threads.
 class Matmul {
  public:
+  // How oneDNN multiplies many rows. kSplitBf16 falls back to kFp32 where the library refuses BF16.
+  enum class Products { kFp32, kSplitBf16 };
+
   // The pool must outlive the object.
-  explicit Matmul(ThreadPool& pool);
+  explicit Matmul(ThreadPool& pool, Products products = FastestProducts());
 
   // Makes room for products of up to `m` rows and `k` columns, so that Run allocates nothing. kOutOfBudget.
   Status Reserve(int64_t m, int64_t k);
@@ -44,11 +47,15 @@ class Matmul {
 
  private:
   struct Tile;
+  static Products FastestProducts();
+  void SplitRows(const float* x, int64_t m, int64_t k);
+  bool MultiplySplit(const Tile& tile, int worker);
   void RunGemv(const float* x, int64_t m, std::span<const MatmulOutput> outputs);
   void RunGemm(const float* x, int64_t m, std::span<const MatmulOutput> outputs);
   void MultiplyTile(const Tile& tile, int worker);
 
   ThreadPool& pool_;
+  const Products products_;
   AlignedBuffer x_;                    // all rows of x as the kernels want them
   std::vector<AlignedBuffer> panels_;  // per worker: a panel of W in FP32 (or a tile of y)
   std::vector<Bf16Gemm> bf16_;         // per worker

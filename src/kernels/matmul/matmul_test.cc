@@ -44,9 +44,9 @@ double Widened(uint16_t bf16) {
 }
 
 uint16_t Rounded(float value) {
-  uint16_t bf16;
-  kGemvScalar.round(&value, 1, &bf16);
-  return bf16;
+  uint16_t high, low;
+  kGemvScalar.split(&value, 1, &high, &low);
+  return high;
 }
 
 struct Problem {
@@ -138,46 +138,58 @@ TEST(GemvTest, RowsOfABatchEqualTheSameRowsAlone) {
   }
 }
 
-TEST(GemvTest, WidensAndRoundsEveryBf16Exactly) {
+TEST(GemvTest, WidensAndSplitsEveryBf16Exactly) {
   for (const auto& [name, kernels] : RunnableKernels()) {
-    std::vector<uint16_t> all(65536), back(65536);
+    std::vector<uint16_t> all(65536), high(65536), low(65536, 1);
     for (int i = 0; i < 65536; ++i) all[i] = static_cast<uint16_t>(i);
     std::vector<float> wide(65536);
-    // An odd count leaves a tail for the scalar loop.
+    // An odd count leaves a tail.
     kernels->widen(all.data(), 65535, wide.data());
     kernels->widen(all.data() + 65535, 1, wide.data() + 65535);
-    kernels->round(wide.data(), 65535, back.data());
-    kernels->round(wide.data() + 65535, 1, back.data() + 65535);
+    kernels->split(wide.data(), 65535, high.data(), low.data());
+    kernels->split(wide.data() + 65535, 1, high.data() + 65535, low.data() + 65535);
     for (int i = 0; i < 65536; ++i) {
-      if (std::isnan(wide[i])) {
-        ASSERT_EQ(back[i], i | 0x40) << name;
-      } else {
-        ASSERT_EQ(back[i], i) << name;
-      }
+      ASSERT_EQ(high[i], std::isnan(wide[i]) ? i | 0x40 : i) << name;
+      ASSERT_EQ(low[i], 0) << name << " " << i;
     }
   }
 }
 
-TEST(GemvTest, RoundsToNearestEven) {
+TEST(GemvTest, SplitsRoundToNearestEven) {
   const float inf = std::numeric_limits<float>::infinity();
   const struct {
     float value;
-    uint16_t bf16;
-  } cases[] = {{1.0f + 0x1p-8f, 0x3f80},             // tie, down to even
-               {1.0f + 0x1p-7f + 0x1p-8f, 0x3f82},   // tie, up to even
-               {1.0f + 0x1p-8f + 0x1p-20f, 0x3f81},  // above the tie
-               {-1.0f - 0x1p-8f, 0xbf80},
-               {std::numeric_limits<float>::max(), 0x7f80},
-               {-0.0f, 0x8000},
-               {0x1p-149f, 0x0000},
-               {inf, 0x7f80},
-               {-inf, 0xff80}};
+    uint16_t high, low;
+  } cases[] = {{1.0f + 0x1p-8f, 0x3f80, 0x3b80},             // tie, down to even
+               {1.0f + 0x1p-7f + 0x1p-8f, 0x3f82, 0xbb80},   // tie, up to even
+               {1.0f + 0x1p-8f + 0x1p-20f, 0x3f81, 0xbb80},  // above the tie; the rest rounds too
+               {-1.0f - 0x1p-8f, 0xbf80, 0xbb80},
+               {std::numeric_limits<float>::max(), 0x7f80, 0},
+               {-0.0f, 0x8000, 0},
+               {0x1p-149f, 0, 0},
+               {inf, 0x7f80, 0},
+               {-inf, 0xff80, 0}};
   for (const auto& [name, kernels] : RunnableKernels()) {
     for (const auto& c : cases) {
       std::vector<float> x(17, c.value);
-      std::vector<uint16_t> out(17);
-      kernels->round(x.data(), 17, out.data());
-      for (uint16_t bf16 : out) ASSERT_EQ(bf16, c.bf16) << name << " " << c.value;
+      std::vector<uint16_t> high(17), low(17);
+      kernels->split(x.data(), 17, high.data(), low.data());
+      for (uint16_t bf16 : high) ASSERT_EQ(bf16, c.high) << name << " " << c.value;
+      for (uint16_t bf16 : low) ASSERT_EQ(bf16, c.low) << name << " " << c.value;
+    }
+  }
+}
+
+TEST(GemvTest, SplitsLoseAtMost2ToTheMinus16) {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  for (const auto& [name, kernels] : RunnableKernels()) {
+    std::vector<float> x(4096);
+    for (float& value : x) value = normal(random);
+    std::vector<uint16_t> high(x.size()), low(x.size());
+    kernels->split(x.data(), x.size(), high.data(), low.data());
+    for (size_t i = 0; i < x.size(); ++i) {
+      ASSERT_NEAR(Widened(high[i]) + Widened(low[i]), x[i], 0x1p-16 * std::abs(x[i])) << name;
     }
   }
 }
@@ -192,12 +204,10 @@ class MatmulTest : public testing::TestWithParam<Isa> {
   void TearDown() override {
     if (HasIsa(GetParam())) SetActiveIsaForTest(before_);
   }
-  // Rounding activations to BF16 moves each by at most 2^-9 of itself.
-  double ActivationError(int64_t m) const { return GetParam() == Isa::kAvx512 && m >= 32 ? 0x1p-9 : 0; }
-
-  std::vector<float> Multiply(const Problem& p, int threads) {
+  static std::vector<float> Multiply(const Problem& p, int threads,
+                                     Matmul::Products products = Matmul::Products::kFp32) {
     ThreadPool pool(threads);
-    Matmul matmul(pool);
+    Matmul matmul(pool, products);
     EXPECT_TRUE(matmul.Reserve(p.m, p.k).ok());
     std::vector<float> y(p.m * p.n, -5.0f);
     const MatmulOutput output{{p.w.data(), p.n, p.k}, p.bias.empty() ? nullptr : p.bias.data(), y.data(), p.n};
@@ -214,7 +224,9 @@ TEST_P(MatmulTest, EqualsDoubleReference) {
     for (int64_t n : {1, 63, 130, 257}) {
       for (int64_t k : {1, 33, 96}) {
         const Problem p = RandomProblem(m, n, k, n % 2 == 0);
-        ExpectClose(p, Multiply(p, 2), n, ActivationError(m), "matmul");
+        ExpectClose(p, Multiply(p, 2), n, 0, "matmul");
+        // Splitting activations moves each by at most 2^-16 of itself.
+        ExpectClose(p, Multiply(p, 2, Matmul::Products::kSplitBf16), n, 0x1p-16, "split matmul");
         if (HasFatalFailure()) return;
       }
     }
@@ -222,10 +234,12 @@ TEST_P(MatmulTest, EqualsDoubleReference) {
 }
 
 TEST_P(MatmulTest, DoesNotDependOnThreads) {
-  for (int64_t m : {1, 5, 40, 300}) {
-    const Problem p = RandomProblem(m, 300, 200, false);
-    const auto one = Multiply(p, 1);
-    for (int threads : {2, 3}) ASSERT_EQ(one, Multiply(p, threads)) << m;
+  for (const Matmul::Products products : {Matmul::Products::kFp32, Matmul::Products::kSplitBf16}) {
+    for (int64_t m : {1, 5, 40, 300}) {
+      const Problem p = RandomProblem(m, 300, 200, false);
+      const auto one = Multiply(p, 1, products);
+      for (int threads : {2, 3}) ASSERT_EQ(one, Multiply(p, threads, products)) << m;
+    }
   }
 }
 
@@ -234,13 +248,13 @@ TEST_P(MatmulTest, SeveralOutputsShareTheInput) {
     const Problem a = RandomProblem(m, 70, 64, true, 1);
     Problem b = RandomProblem(m, 9, 64, false, 2);
     ThreadPool pool(2);
-    Matmul matmul(pool);
+    Matmul matmul(pool, Matmul::Products::kFp32);
     ASSERT_TRUE(matmul.Reserve(m, 64).ok());
     std::vector<float> ya(m * 70), yb(m * 9), yb_alone(m * 9);
     const MatmulOutput outputs[] = {{{a.w.data(), 70, 64}, a.bias.data(), ya.data(), 70},
                                     {{b.w.data(), 9, 64}, nullptr, yb.data(), 9}};
     matmul.Run(a.x.data(), m, outputs);
-    ExpectClose(a, ya, 70, ActivationError(m), "first");
+    ExpectClose(a, ya, 70, 0, "first");
     b.x = a.x;
     const MatmulOutput alone{{b.w.data(), 9, 64}, nullptr, yb_alone.data(), 9};
     matmul.Run(b.x.data(), m, {&alone, 1});
@@ -251,17 +265,21 @@ TEST_P(MatmulTest, SeveralOutputsShareTheInput) {
 INSTANTIATE_TEST_SUITE_P(EveryLevel, MatmulTest, testing::ValuesIn(kEveryIsa),
                          [](const auto& test) { return std::string(IsaName(test.param)); });
 
-// The BF16 products of the AVX-512 path, by the library's own kernels for whatever this processor has.
+// The library's BF16 kernels for whatever this processor has.
 TEST(OnednnGemmTest, Bf16ProductsEqualDoubleReferenceWhereSupported) {
   if (!HasOnednn()) GTEST_SKIP() << "this build has no oneDNN";
   Bf16Gemm gemm;
   for (int64_t m : {16, 48}) {
     Problem p = RandomProblem(m, 65, 72, false);
-    std::vector<uint16_t> x(p.x.size());
-    kGemvScalar.round(p.x.data(), p.x.size(), x.data());
+    std::vector<uint16_t> high(p.x.size()), low(p.x.size());
+    kGemvScalar.split(p.x.data(), p.x.size(), high.data(), low.data());
     std::vector<float> y(m * 65);
-    if (!gemm.Run({m, 65, 72}, x.data(), p.w.data(), y.data())) GTEST_SKIP() << "oneDNN has no BF16 here";
-    ExpectClose(p, y, 65, 0x1p-9, "bf16");
+    if (!gemm.Run({m, 65, 72}, high.data(), p.w.data(), Bf16Gemm::Output::kPut, y.data())) {
+      GTEST_SKIP() << "oneDNN has no BF16 here";
+    }
+    ExpectClose(p, y, 65, 0x1p-8, "high parts alone");
+    ASSERT_TRUE(gemm.Run({m, 65, 72}, low.data(), p.w.data(), Bf16Gemm::Output::kAdd, y.data()));
+    ExpectClose(p, y, 65, 0x1p-16, "both parts");
   }
 }
 

@@ -5,6 +5,7 @@
 #include <dnnl.hpp>
 #include <map>
 #include <optional>
+#include <utility>
 
 namespace haypile {
 namespace {
@@ -45,14 +46,14 @@ bool SgemmOnThisThread(const GemmShape& shape, const float* x, int64_t x_stride,
 struct Bf16Gemm::State {
   std::optional<dnnl::engine> engine;
   std::optional<dnnl::stream> stream;
-  std::map<GemmShape, CompiledGemm> compiled;
+  std::map<std::pair<GemmShape, Output>, CompiledGemm> compiled;
 
-  CompiledGemm& Get(const GemmShape& shape) {
+  CompiledGemm& Get(const GemmShape& shape, Output output) {
     if (!engine) {
       engine.emplace(dnnl::engine::kind::cpu, 0);
       stream.emplace(*engine);
     }
-    if (auto found = compiled.find(shape); found != compiled.end()) return found->second;
+    if (auto found = compiled.find({shape, output}); found != compiled.end()) return found->second;
     using Memory = dnnl::memory;
     const Memory::desc x({shape.m, shape.k}, Memory::data_type::bf16, Memory::dims{shape.k, 1});
     const Memory::desc w({shape.k, shape.n}, Memory::data_type::bf16, Memory::dims{1, shape.k});
@@ -60,6 +61,11 @@ struct Bf16Gemm::State {
     dnnl::primitive_attr attributes;
     // The library's own scratchpad belongs to the thread that made the primitive, not to the one that runs it.
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (output == Output::kAdd) {
+      dnnl::post_ops add;
+      add.append_sum();
+      attributes.set_post_ops(add);
+    }
     const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(x, w, y), attributes, *engine);
     CompiledGemm gemm{description,
                       dnnl::matmul(description),
@@ -67,7 +73,7 @@ struct Bf16Gemm::State {
                       Memory(w, *engine, nullptr),
                       Memory(y, *engine, nullptr),
                       Memory(description.scratchpad_desc(), *engine)};
-    return compiled.emplace(shape, std::move(gemm)).first->second;
+    return compiled.emplace(std::pair(shape, output), std::move(gemm)).first->second;
   }
 };
 
@@ -75,10 +81,10 @@ Bf16Gemm::Bf16Gemm() : state_(std::make_unique<State>()) {}
 Bf16Gemm::~Bf16Gemm() = default;
 Bf16Gemm::Bf16Gemm(Bf16Gemm&&) noexcept = default;
 
-bool Bf16Gemm::Run(const GemmShape& shape, const uint16_t* x, const uint16_t* w, float* y) {
+bool Bf16Gemm::Run(const GemmShape& shape, const uint16_t* x, const uint16_t* w, Output output, float* y) {
   const SingleThreadedOpenMp single;
   try {
-    CompiledGemm& gemm = state_->Get(shape);
+    CompiledGemm& gemm = state_->Get(shape, output);
     // The library takes inputs as mutable handles but does not write them.
     gemm.x.set_data_handle(const_cast<uint16_t*>(x));
     gemm.w.set_data_handle(const_cast<uint16_t*>(w));

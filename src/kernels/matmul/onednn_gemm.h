@@ -23,16 +23,17 @@ struct GemmShape {
 bool SgemmOnThisThread(const GemmShape& shape, const float* x, int64_t x_stride, const float* w, int64_t w_stride,
                        float* y, int64_t y_stride);
 
-// y[m][n] = x[m][k] * w[n][k]^T with BF16 inputs and FP32 sums and output, all densely packed. Compiled products are
-// kept per shape. One object per worker: not thread-safe.
+// y[m][n] = x[m][k] * w[n][k]^T with BF16 inputs and FP32 sums and output, all densely packed; the product is put into
+// y or added to it. Compiled products are kept per shape. One object per worker: not thread-safe.
 class Bf16Gemm {
  public:
   Bf16Gemm();
   ~Bf16Gemm();
   Bf16Gemm(Bf16Gemm&&) noexcept;
 
+  enum class Output { kPut, kAdd };
   // False when the library cannot do it (then nothing was written).
-  bool Run(const GemmShape& shape, const uint16_t* x, const uint16_t* w, float* y);
+  bool Run(const GemmShape& shape, const uint16_t* x, const uint16_t* w, Output output, float* y);
 
  private:
   struct State;
