@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 sys.dont_write_bytecode = True
 
 import check_layers
+import check_levels
 import check_sizes
 import count_tests
 import run_cases
@@ -136,6 +137,44 @@ class CountTests(Tree):
         expected += [("script", "passed"), ("crash_test (did not run to its end)", "failed")]
         expected += [("unbuilt_test (did not run to its end)", "failed"), ("not_here", ("skipped", "no reason given"))]
         self.assertEqual(found, expected)
+
+
+class CheckLevels(unittest.TestCase):
+    AVX2 = {"avx2", "fma", "f16c", "sse2"}
+
+    @staticmethod
+    def cases(**outcomes):
+        """Of each level by default: passed for scalar and avx2, skipped for the others."""
+        for level in check_levels.LEVELS:
+            lacks = ("skipped", f"this processor lacks {level}")
+            outcome = outcomes.get(level, "passed" if level in ("scalar", "avx2") else lacks)
+            yield f"Isa/LevelOfThisProcessor.IsTested/{level}", outcome
+            yield f"EveryLevel/Rope.Turns/{level}", outcome
+
+    def check(self, cases, flags=AVX2, architecture="x86_64"):
+        return check_levels.check(cases, architecture, flags)
+
+    def test_what_the_processor_lacks_is_named(self):
+        breaches, report = self.check(self.cases())
+        self.assertEqual(breaches, [])
+        self.assertIn("run: avx2, 2 cases of its own, and those that loop over all levels", report)
+        self.assertIn("not run: avx512 (this processor has no avx512bw, avx512dq, avx512f, avx512vl)", report)
+        self.assertIn("not run: neon (a level of aarch64)", report)
+
+    def test_a_level_that_the_processor_has_must_not_be_skipped(self):
+        breaches, _ = self.check(self.cases(avx2=("skipped", "this processor lacks avx2")))
+        self.assertIn("EveryLevel/Rope.Turns/avx2 was skipped, but this processor has avx2", breaches)
+        loop = [("A.loop", ("skipped", "this processor lacks avx2"))]
+        self.assertEqual(self.check([*self.cases(), *loop])[0], ["A.loop was skipped, but this processor has avx2"])
+        breaches, _ = self.check(self.cases(neon="passed", avx2=("skipped", "")), set(), "aarch64")
+        self.assertEqual(breaches, [])
+        self.assertIn("was skipped", self.check(self.cases(), set(), "aarch64")[0][0])
+
+    def test_a_level_that_failed_or_is_unknown_on_either_side(self):
+        self.assertIn("was not run", self.check(self.cases(scalar="failed"))[0][0])
+        self.assertEqual(len(self.check([])[0]), len(check_levels.LEVELS))
+        breaches, _ = self.check([*self.cases(), ("Isa/LevelOfThisProcessor.IsTested/sve", "passed")])
+        self.assertEqual(breaches, ["sve is a level, but tools/check_levels.py does not say what it needs"])
 
 
 class RunCases(Tree):

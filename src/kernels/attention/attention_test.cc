@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -34,6 +35,16 @@ std::vector<Level> Levels() {
   levels.push_back({"neon", AttendSpanNeon});
 #endif
   return levels;
+}
+
+TEST(PagedAttention, EveryLevelOfThisProcessorIsTested) {
+  for (const Isa isa : kEveryIsa) {
+    if (!HasIsa(isa)) continue;
+    const auto levels = Levels();
+    EXPECT_TRUE(std::any_of(levels.begin(), levels.end(), [&](const Level& level) {
+      return level.kernel == AttendSpanFor(isa);
+    })) << IsaName(isa);
+  }
 }
 
 // A score is a sum of D products, each rounded once: with unit inputs its error is about sqrt(D) * 2^-24 * |score|

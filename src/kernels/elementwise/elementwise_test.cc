@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -37,6 +38,16 @@ std::vector<NamedKernels> RunnableKernels() {
   list.push_back({"neon", &kElementwiseNeon});
 #endif
   return list;
+}
+
+TEST(ElementwiseKernelTest, EveryLevelOfThisProcessorIsTested) {
+  for (const Isa isa : kEveryIsa) {
+    if (!HasIsa(isa)) continue;
+    const auto list = RunnableKernels();
+    EXPECT_TRUE(std::any_of(list.begin(), list.end(), [&](const NamedKernels& named) {
+      return named.kernels == &ElementwiseKernelsFor(isa);
+    })) << IsaName(isa);
+  }
 }
 
 std::vector<float> RandomRow(int64_t n, float scale, unsigned seed) {
