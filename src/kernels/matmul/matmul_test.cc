@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -34,6 +35,16 @@ std::vector<NamedKernels> RunnableKernels() {
   list.push_back({"neon", &kGemvNeon});
 #endif
   return list;
+}
+
+TEST(GemvTest, EveryLevelOfThisProcessorIsTested) {
+  for (const Isa isa : kEveryIsa) {
+    if (!HasIsa(isa)) continue;
+    const auto list = RunnableKernels();
+    EXPECT_TRUE(std::any_of(list.begin(), list.end(), [&](const NamedKernels& named) {
+      return named.kernels == &GemvKernelsFor(isa);
+    })) << IsaName(isa);
+  }
 }
 
 double Widened(uint16_t bf16) {

@@ -14,6 +14,6 @@ Bf16Gemm::Bf16Gemm() = default;
 Bf16Gemm::~Bf16Gemm() = default;
 Bf16Gemm::Bf16Gemm(Bf16Gemm&&) noexcept = default;
 
-bool Bf16Gemm::Run(const GemmShape&, const uint16_t*, const uint16_t*, float*) { return false; }
+bool Bf16Gemm::Run(const GemmShape&, const uint16_t*, const uint16_t*, Output, float*) { return false; }
 
 }  // namespace haypile
