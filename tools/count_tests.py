@@ -12,6 +12,8 @@ import pathlib
 import sys
 import xml.etree.ElementTree as ElementTree
 
+SKIPPED_SHOWN = 5  # names a line
+
 
 def reason_to_skip(skipped):
     """The last line of what the test said: the first names its source file."""
@@ -60,7 +62,8 @@ def main():
     for name in names["failed"]:
         print(f"failure: {name}")
     for outcome, skipped in sorted((key, value) for key, value in names.items() if isinstance(key, tuple)):
-        print(f"skipped: {len(skipped)}, {outcome[1]}: {' '.join(skipped)}")
+        shown = skipped if len(skipped) <= SKIPPED_SHOWN else [*skipped[:SKIPPED_SHOWN], "..."]
+        print(f"skipped: {len(skipped)}, {outcome[1]}: {' '.join(shown)}")
     sys.exit(1 if names["failed"] or not names["passed"] else 0)
 
 
