@@ -2,20 +2,25 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
+#include <memory>
 
 #include "base/interrupt.h"
 #include "base/json.h"
+#include "base/progress.h"
 #include "command.h"
 #include "doctor_flags.h"
 #include "doctor_text.h"
 #include "engines/doctor_report.h"
 #include "engines/start_log.h"
+#include "modelstore/model_store.h"
+#include "probe/probe_report.h"
 #include "version.h"
 
 namespace haypile {
 namespace {
 
-constexpr double kDefaultSeconds = 10.0, kDefaultInterval = 2.0;
+constexpr double kDefaultSeconds = 10.0, kDefaultInterval = 2.0, kDefaultProbeSeconds = 600.0;
 
 // What was read from the inputs; a DoctorInput points into it.
 struct Inputs {
@@ -26,21 +31,44 @@ struct Inputs {
   std::optional<LaunchInput> launch;
   CheckpointScales launch_checkpoint;
   LaunchPrediction prediction;
+  std::optional<ProbeResult> probe;
 
   int Count() const {
-    return log.has_value() + checkpoint.has_value() + plan.has_value() + metrics.has_value() + launch.has_value();
+    return log.has_value() + (checkpoint.has_value() && !probe) + plan.has_value() + metrics.has_value() +
+           launch.has_value() + probe.has_value();
   }
 };
 
 Error Invalid(const std::string& message) { return Error(ErrorCode::kInvalidArgument, message); }
 
+Status CheckProbeFlags(const DoctorFlags& flags) {
+  // The key may be in the environment, for other runs.
+  const bool others =
+      !flags.served_model.empty() || flags.probe_tokens != 0 || flags.probe_timeout || flags.threads != 0;
+  if (flags.probe.empty() && !others) return {};
+  if (flags.probe.empty()) {
+    return Invalid("--served-model-name, --probe-tokens, --probe-timeout and --threads go with --probe URL");
+  }
+  if (flags.checkpoint.empty()) {
+    return Invalid("--probe: needs --checkpoint FOLDER, the folder that the server was started with, to compare with");
+  }
+  if (flags.checkpoint.ends_with(".json")) {
+    return Invalid("--checkpoint: a probe runs the model, so it needs the folder with its weights, not a config.json");
+  }
+  if (!flags.probe.starts_with("http://")) {
+    return Invalid("--probe: '" + flags.probe + "': expected http://HOST:PORT; only plain HTTP is spoken");
+  }
+  return {};
+}
+
 Status CheckFlags(const DoctorFlags& flags) {
   const bool launch = flags.AsksForLaunch();
-  if (flags.log.empty() && flags.metrics.empty() && !launch && !flags.checklist) {
+  if (flags.log.empty() && flags.metrics.empty() && flags.probe.empty() && !launch && !flags.checklist) {
     return Invalid(
         "give --log FILE and --metrics URL, one of them or both, or --model MODEL for what a start will do, or "
-        "--checklist");
+        "--probe URL --checkpoint FOLDER for what a running server does, or --checklist");
   }
+  HAYPILE_TRY(CheckProbeFlags(flags));
   if (flags.planned_tokens < 0) return Invalid("--planned-tokens: expected a positive number");
   if (flags.log == "-" && flags.baseline == "-") return Invalid("--log and --baseline cannot both be standard input");
   if (flags.log.empty() && (!flags.baseline.empty() || flags.planned_tokens != 0 || !flags.plan.empty())) {
@@ -65,6 +93,25 @@ void PrintProgress(int look, const MetricsWindow& window) {
   fmt::print(stderr, "look {}, {:.0f} s: cache usage {}, running {}, waiting {}, preemptions {}\n", look,
              window.seconds, usage, number(window.last.running), number(window.last.waiting),
              number(window.last.preemptions));
+}
+
+Result<ProbeResult> Probe(const DoctorFlags& flags, const Inputs& inputs) {
+  ProbeRequest request;
+  request.server = {flags.probe, flags.api_key, flags.served_model, flags.probe_timeout.value_or(kDefaultProbeSeconds),
+                    Interrupted};
+  HAYPILE_TRY_ASSIGN(request.checkpoint, ResolveModel(flags.checkpoint));
+  request.dtype.flag = flags.kv_cache_dtype;
+  if (inputs.log) request.dtype.log = CacheDtype(*inputs.log);
+  if (inputs.checkpoint && inputs.checkpoint->geometry_known) {
+    request.dtype.checkpoint = inputs.checkpoint->geometry.checkpoint_kv_dtype;
+  }
+  request.tokens = flags.probe_tokens;
+  request.threads = flags.threads;
+  std::unique_ptr<Progress> progress;
+  return RunProbe(request, [&](double done, double total, const std::string& what) {
+    if (progress == nullptr) progress = std::make_unique<Progress>("probe", total, "tok", flags.quiet);
+    progress->Update(done, what);
+  });
 }
 
 Result<MetricsWindow> Watch(const DoctorFlags& flags) {
@@ -98,6 +145,11 @@ DoctorFlags WithWhatTheLogSays(const DoctorFlags& flags, const LogRecord& log) {
   return launch;
 }
 
+bool IsFolder(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
 Status ReadInputs(const DoctorFlags& flags, Inputs& inputs) {
   if (!flags.log.empty()) {
     HAYPILE_TRY_ASSIGN(inputs.log, ReadStartLog(flags.log));
@@ -110,7 +162,7 @@ Status ReadInputs(const DoctorFlags& flags, Inputs& inputs) {
   if (!flags.baseline.empty()) {
     HAYPILE_TRY_ASSIGN(inputs.baseline, ReadStartLog(flags.baseline));
   }
-  if (!flags.checkpoint.empty()) {
+  if (!flags.checkpoint.empty() && (flags.probe.empty() || IsFolder(flags.checkpoint))) {
     HAYPILE_TRY_ASSIGN(inputs.checkpoint, ReadCheckpointScales(flags.checkpoint));
   }
   if (!flags.plan.empty()) {
@@ -119,12 +171,21 @@ Status ReadInputs(const DoctorFlags& flags, Inputs& inputs) {
   if (!flags.metrics.empty()) {
     HAYPILE_TRY_ASSIGN(inputs.metrics, Watch(flags));
   }
+  if (!flags.probe.empty()) {
+    HAYPILE_TRY_ASSIGN(inputs.probe, Probe(flags, inputs));
+  }
   return {};
 }
 
 template <typename T>
 const T* OrNull(const std::optional<T>& value) {
   return value ? &*value : nullptr;
+}
+
+// "http://HOST:PORT" of the metrics' URL; empty for a file.
+std::string OriginOf(const std::string& metrics) {
+  const std::string_view scheme = "http://";
+  return metrics.starts_with(scheme) ? metrics.substr(0, metrics.find('/', scheme.size())) : std::string();
 }
 
 GivenNames NamesOf(const DoctorFlags& flags, const DoctorInput& input) {
@@ -135,6 +196,8 @@ GivenNames NamesOf(const DoctorFlags& flags, const DoctorInput& input) {
   if (names.model.ends_with(".gguf")) names.weights = names.model;
   if (flags.log != "-") names.log = flags.log;
   if (IsMetricsUrl(flags.metrics)) names.metrics_url = flags.metrics;
+  names.server_url = input.server_url;
+  if (!flags.probe.empty()) names.weights = flags.checkpoint;
   return names;
 }
 
@@ -150,6 +213,7 @@ DoctorReport Judge(const DoctorFlags& flags, const Inputs& inputs) {
   if (flags.planned_tokens > 0) input.planned_tokens = flags.planned_tokens;
   input.log_name = flags.log == "-" ? "start.log" : flags.log;
   input.metrics_name = flags.metrics;
+  input.server_url = !flags.probe.empty() ? flags.probe : OriginOf(flags.metrics);
   if (inputs.launch) {
     input.launch = &inputs.prediction;
     report.launch_input = &*inputs.launch;
@@ -160,6 +224,7 @@ DoctorReport Judge(const DoctorFlags& flags, const Inputs& inputs) {
   };
   if (input.log != nullptr) add(DiagnoseLog(input));
   if (input.metrics != nullptr) add(DiagnoseWindow(*input.metrics));
+  if (inputs.probe) report.findings.insert(report.findings.begin(), ProbeFinding(*inputs.probe));
   NameCommands(NamesOf(flags, input), report.findings);
   if (flags.checklist || inputs.Count() >= 2) report.checklist = Checklist(input, report.findings);
   return report;
@@ -171,9 +236,11 @@ Status RunDoctorCommand(const DoctorFlags& flags) {
   HAYPILE_TRY(ReadInputs(flags, inputs));
   const DoctorReport report = Judge(flags, inputs);
   if (flags.json) {
-    fmt::print("{}\n", DumpJson(DoctorJson(kVersion, report)));
+    Json document = DoctorJson(kVersion, report);
+    if (inputs.probe) document["probe"] = ProbeJson(*inputs.probe);
+    fmt::print("{}\n", DumpJson(document));
   } else {
-    PrintDoctorReport(report);
+    PrintDoctorReport(report, OrNull(inputs.probe));
   }
   return {};
 }

@@ -17,6 +17,11 @@ namespace haypile {
 // The flags of `haypile doctor` as typed.
 struct DoctorFlags {
   std::string log, baseline, checkpoint, plan, metrics;
+  // A running server to be asked.
+  std::string probe, api_key, served_model;
+  int64_t probe_tokens = 0;
+  std::optional<double> probe_timeout;
+  int threads = 0;
   int64_t planned_tokens = 0;
   std::optional<double> duration, interval;
   bool checklist = false, json = false, quiet = false;

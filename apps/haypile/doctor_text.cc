@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "output.h"
+#include "probe/probe_report.h"
 #include "report/text_table.h"
 
 namespace haypile {
@@ -77,6 +78,19 @@ void PrintLogHead(const LogRecord& log) {
              said(log.version), said(log.model), log.recognised, log.lines);
 }
 
+void PrintProbeHead(const ProbeResult& probe, int width, bool colour) {
+  for (const std::string& line : ProbeHead(probe)) {
+    const size_t indent = line.find_first_not_of(' ');
+    for (const std::string& part : WrapText(WithoutControls(line.substr(indent)), static_cast<size_t>(width - 2))) {
+      fmt::print("{}{}\n", std::string(indent, ' '), part);
+    }
+  }
+  fmt::print("{}", ProbeTable(probe).Render(width, colour, 2));
+  fmt::print("  distance: mean squared difference of log-probabilities, square nats a token\n");
+  for (const std::string& open : ProbeNotMeasured(probe)) PrintWrapped("open", open, width);
+  fmt::print("\n");
+}
+
 void PrintChecklist(const std::vector<CheckStep>& steps, int width, bool colour) {
   fmt::print("The order of checks\n");
   for (size_t i = 0; i < steps.size(); ++i) {
@@ -91,7 +105,7 @@ void PrintChecklist(const std::vector<CheckStep>& steps, int width, bool colour)
 
 }  // namespace
 
-void PrintDoctorReport(const DoctorReport& report) {
+void PrintDoctorReport(const DoctorReport& report, const ProbeResult* probe) {
   const int width = OutputWidth();
   const bool colour = OutputHasColour();
   const DoctorInput& input = report.input;
@@ -100,6 +114,7 @@ void PrintDoctorReport(const DoctorReport& report) {
   if (input.metrics != nullptr && input.metrics->looks > 1) {
     fmt::print("metrics: {} looks over {:.1f} s\n\n", input.metrics->looks, input.metrics->seconds);
   }
+  if (probe != nullptr) PrintProbeHead(*probe, width, colour);
   for (const Finding& finding : report.findings) PrintFinding(finding, width, colour);
   if (!report.checklist.empty()) PrintChecklist(report.checklist, width, colour);
 }

@@ -25,7 +25,11 @@ struct DoctorInput {
   const MetricsWindow* metrics = nullptr;
   const LaunchPrediction* launch = nullptr;
   std::string log_name = {}, metrics_name = {};  // as the user gave them, for commands
+  std::string server_url = {};                   // http://HOST:PORT of a running server, where one was named
 };
+
+// The command that asks a running server which scales its cache uses, with placeholders for NameCommands.
+inline constexpr const char* kProbeCommand = "haypile doctor --probe http://HOST:PORT --checkpoint CHECKPOINT";
 
 // All findings on a start-up log, the worst first.
 Findings DiagnoseLog(const DoctorInput& input);

@@ -26,6 +26,9 @@ std::string FolderName(const DoctorInput& input) {
 std::string MetricsName(const DoctorInput& input) {
   return IsMetricsUrl(input.metrics_name) ? input.metrics_name : "http://HOST:PORT/metrics";
 }
+std::string ServerName(const DoctorInput& input) {
+  return input.server_url.empty() ? "http://HOST:PORT" : input.server_url;
+}
 LogEngine EngineOf(const DoctorInput& input) {
   if (input.log != nullptr) return input.log->engine;
   if (input.metrics != nullptr) {
@@ -98,8 +101,34 @@ CheckStep ScaleStep(const DoctorInput& input) {
   return step;
 }
 
+// Findings that answer the question of the backend and the scales.
+bool AboutBackend(const Finding& finding) {
+  for (const std::string_view family : {"backend.", "scales.", "dtype.", "error.", "probe."}) {
+    if (finding.id.starts_with(family)) return true;
+  }
+  return false;
+}
+
 CheckStep BackendStep(const DoctorInput& input, const Findings& findings) {
   CheckStep step{"backend", "Do the log's backend and scale lines say what was meant?", CheckState::kOpen, "", {}};
+  const Finding *trouble = nullptr, *open = nullptr, *probed = nullptr;
+  for (const Finding& finding : findings) {
+    if (!AboutBackend(finding)) continue;
+    if (finding.severity >= Severity::kWarning && trouble == nullptr) trouble = &finding;
+    if (finding.severity == Severity::kUnknown && open == nullptr) open = &finding;
+    if (finding.severity <= Severity::kNote && finding.id.starts_with("probe.")) probed = &finding;
+  }
+  if (trouble != nullptr && (input.log != nullptr || trouble->id.starts_with("probe."))) {
+    step.state = CheckState::kTrouble;
+    step.answer = trouble->what;
+    step.next = trouble->type;
+    return step;
+  }
+  if (probed != nullptr) {
+    step.state = CheckState::kDone;
+    step.answer = probed->what;
+    return step;
+  }
   if (input.log == nullptr) {
     step.answer = "Not known: no start-up log was given.";
     if (input.launch != nullptr && !input.launch->backend.empty()) {
@@ -108,29 +137,13 @@ CheckStep BackendStep(const DoctorInput& input, const Findings& findings) {
     step.next = {"haypile doctor --log start.log --checkpoint " + FolderName(input)};
     return step;
   }
-  const Finding* trouble = nullptr;
-  std::string open;
-  for (const Finding& finding : findings) {
-    const bool about = finding.id.starts_with("backend.") || finding.id.starts_with("scales.") ||
-                       finding.id.starts_with("dtype.") || finding.id.starts_with("error.");
-    if (!about) continue;
-    if (finding.severity >= Severity::kWarning && trouble == nullptr) trouble = &finding;
-    if (finding.severity == Severity::kUnknown && open.empty()) open = finding.what;
-  }
-  if (trouble != nullptr) {
-    step.state = CheckState::kTrouble;
-    step.answer = trouble->what;
-    step.next = trouble->type;
-    return step;
-  }
-  if (!open.empty()) {
-    step.answer = open;
+  if (open != nullptr) {
+    step.answer = open->what;
     if (input.checkpoint == nullptr) {
       step.next = {"haypile doctor --log " + LogName(input) + " --checkpoint " + FolderName(input)};
     } else {
-      step.next = {ModelDtypeFlag(EngineOf(input)) +
-                   "   # start once more with this and compare the log-probabilities of one text: what the log cannot "
-                   "tell, the answers can"};
+      step.next = {"haypile doctor --probe " + ServerName(input) + " --checkpoint " + FolderName(input) +
+                   "   # what the log cannot tell, the running server's answers can"};
     }
     return step;
   }

@@ -37,13 +37,13 @@ void NameCommand(const GivenNames& names, std::string& command) {
   // A comment may follow, in words of its own.
   const size_t comment = std::min(command.find("   #"), command.size());
   std::string run = command.substr(0, comment);
-  const bool plans = run.starts_with("haypile plan ");
+  const bool plans = run.starts_with("haypile plan "), probes = run.find(" --probe ") != std::string::npos;
   for (const std::string_view word : {"MODEL", "FOLDER", "CHECKPOINT"}) {
     ReplaceWord(run, word, plans ? names.model : names.weights);
   }
   if (run.starts_with("haypile doctor ")) {
     ReplaceWord(run, "LOG", names.log);
-    ReplaceWord(run, "http://HOST:PORT", names.metrics_url);
+    ReplaceWord(run, "http://HOST:PORT", probes ? names.server_url : names.metrics_url);
   }
   command = run + command.substr(comment);
 }
@@ -55,6 +55,11 @@ void NameCommands(const GivenNames& names, Findings& findings) {
     for (std::string& command : finding.type) {
       if (command.starts_with("haypile ")) NameCommand(names, command);
     }
+    const size_t at = finding.check.find("haypile doctor --probe ");
+    if (at == std::string::npos) continue;
+    std::string command = finding.check.substr(at);
+    NameCommand(names, command);
+    finding.check = finding.check.substr(0, at) + command;
   }
 }
 

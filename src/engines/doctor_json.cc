@@ -172,6 +172,7 @@ Json DoctorJson(const std::string& tool_version, const DoctorReport& report) {
           {"launch", launch ? LaunchJson(*report.launch_input, *input.launch) : Json(nullptr)},
           {"log", input.log != nullptr ? LogJson(*input.log) : Json(nullptr)},
           {"metrics", input.metrics != nullptr ? MetricsJson(*input.metrics) : Json(nullptr)},
+          {"probe", nullptr},
           {"findings", FindingsJson(report.findings)},
           {"checklist", ChecklistJson(report.checklist)}};
 }

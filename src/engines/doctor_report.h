@@ -17,9 +17,11 @@ struct GivenNames {
   std::string model;    // that can be planned: a folder, a config.json, a GGUF file, a known name
   std::string weights;  // whose weights are here: a folder or a GGUF file
   std::string log, metrics_url;
+  std::string server_url = {};  // of a running server: http://HOST:PORT
 };
 // Puts these names for the placeholders (MODEL, FOLDER, CHECKPOINT, LOG, http://HOST:PORT) of the commands of this
-// program that findings say to type, so that they can be run as they stand. Others are left as they are.
+// program that findings say to type, or end a check with, so that they can be run as they stand. Others are left as
+// they are.
 void NameCommands(const GivenNames& names, Findings& findings);
 
 // One question of the order in which the field finds out what a quantized cache does.
@@ -42,7 +44,8 @@ struct DoctorReport {
   std::vector<CheckStep> checklist;  // empty: not asked for
 };
 
-// schema haypile.doctor/1, docs/schemas/haypile.doctor-1.schema.json.
+// schema haypile.doctor/1, docs/schemas/haypile.doctor-1.schema.json. Its member "probe" is null: whoever ran one puts
+// it there.
 Json DoctorJson(const std::string& tool_version, const DoctorReport& report);
 
 }  // namespace haypile

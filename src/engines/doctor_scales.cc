@@ -77,7 +77,9 @@ LogLine FileEvidence(const CheckpointScales& checkpoint) {
                  std::to_string(checkpoint.layers_with_scales.size()) + " layers, such as " + checkpoint.example};
 }
 
-const char* const kProbe =
+// How to see which scales a running server really uses.
+std::string ProbeCheck() { return std::string("the running server's own answers tell: ") + kProbeCommand; }
+const char* const kCompareDtypes =
     "run the same fixed prompts with the cache at the model's dtype and with this one and compare the "
     "log-probabilities: haypile compare MODEL";
 const char* const kUnitWhy =
@@ -115,7 +117,7 @@ void AddDropped(const LogRecord& log, const Notes& notes, bool matters, Findings
   finding.type = {"update the engine to a version whose loader maps this name",
                   "rename the tensors to ...self_attn.attn.k_scale and ...self_attn.attn.v_scale",
                   ModelDtypeFlag(log.engine) + "   # until then"};
-  finding.check = "no such line at the next start, and " + std::string(kProbe);
+  finding.check = "no such line at the next start, and " + ProbeCheck();
   findings.push_back(std::move(finding));
 }
 
@@ -152,7 +154,7 @@ void AddSglangLine(const DoctorInput& input, const Notes& notes, Findings& findi
         {"scales.missing", Severity::kWarning,
          std::string("The scales are truly missing: the checkpoint holds none, and the FP8 cache runs at 1.0.") +
              (checkpoint->weight_scales ? " Its weight scales do not imply KV scales." : ""),
-         evidence, kUnitWhy, UnitAdvice(*input.log), kProbe});
+         evidence, kUnitWhy, UnitAdvice(*input.log), ProbeCheck()});
   } else if (SglangLoses(*checkpoint)) {
     findings.push_back(
         {"scales.dropped_silently",
@@ -163,7 +165,7 @@ void AddSglangLine(const DoctorInput& input, const Notes& notes, Findings& findi
          kUnitWhy,
          {"rename the tensors to ...self_attn.attn.k_scale and v_scale, or give --quantization-param-path",
           ModelDtypeFlag(input.log->engine) + "   # until then"},
-         kProbe});
+         ProbeCheck()});
   } else {
     findings.push_back(
         {"scales.false_alarm",
@@ -173,7 +175,7 @@ void AddSglangLine(const DoctorInput& input, const Notes& notes, Findings& findi
          evidence,
          flag_why,
          {},
-         kProbe});
+         ProbeCheck()});
   }
 }
 
@@ -185,7 +187,7 @@ void AddFileAgainstLog(const DoctorInput& input, const Notes& notes, Findings& f
     findings.push_back({"scales.missing", Severity::kWarning,
                         std::string("The checkpoint holds no KV scales: the quantized cache runs at scale 1.0.") +
                             (checkpoint.weight_scales ? " Its weight scales do not imply KV scales." : ""),
-                        evidence, kUnitWhy, UnitAdvice(*input.log), kProbe});
+                        evidence, kUnitWhy, UnitAdvice(*input.log), ProbeCheck()});
   } else if (!notes.unit.empty()) {
     evidence.push_back(notes.unit.front());
     findings.push_back({"scales.not_loaded",
@@ -197,7 +199,7 @@ void AddFileAgainstLog(const DoctorInput& input, const Notes& notes, Findings& f
                         kUnitWhy,
                         {"update the engine, or rename the tensors to ...self_attn.attn.k_scale and v_scale",
                          ModelDtypeFlag(input.log->engine) + "   # until then"},
-                        "the line about scaling factor 1.0 is gone at the next start, and " + std::string(kProbe)});
+                        "the line about scaling factor 1.0 is gone at the next start, and " + ProbeCheck()});
   } else {
     findings.push_back({"scales.in_file_unconfirmed",
                         Severity::kUnknown,
@@ -206,8 +208,9 @@ void AddFileAgainstLog(const DoctorInput& input, const Notes& notes, Findings& f
                         evidence,
                         "Engines print the same lines with scales loaded and at 1.0 (vLLM 0.32 on CPU does): only "
                         "behaviour tells.",
-                        {"haypile inspect " + checkpoint.folder + "   # what this engine does with these names"},
-                        kProbe});
+                        {std::string(kProbeCommand) + "   # asks the running server",
+                         "haypile inspect " + checkpoint.folder + "   # what this engine does with these names"},
+                        ProbeCheck()});
   }
 }
 
@@ -222,7 +225,7 @@ void AddLogAlone(const DoctorInput& input, const Notes& notes, Findings& finding
          First(notes.unit, 1),
          kUnitWhy,
          {"haypile doctor --log LOG --checkpoint FOLDER", "haypile calibrate MODEL"},
-         kProbe});
+         ProbeCheck()});
     return;
   }
   std::vector<LogLine> evidence = First(notes.general, 1);
@@ -235,8 +238,8 @@ void AddLogAlone(const DoctorInput& input, const Notes& notes, Findings& finding
        evidence,
        "A missing warning proves nothing, and the general sentence about accuracy is printed for every FP8 "
        "cache.",
-       {"haypile doctor --log LOG --checkpoint FOLDER", "haypile inspect FOLDER"},
-       kProbe});
+       {"haypile doctor --log LOG --checkpoint FOLDER", std::string(kProbeCommand) + "   # asks the running server"},
+       ProbeCheck()});
 }
 
 }  // namespace
@@ -278,7 +281,7 @@ void FindScales(const DoctorInput& input, Findings& findings) {
                         log.kv_dtype_used.empty() ? std::vector<LogLine>{} : First({log.kv_dtype_used.back().line}),
                         "There is nothing to load or to lose.",
                         {},
-                        kProbe});
+                        kCompareDtypes});
     return;
   }
   if (!notes.loaded.empty()) {
@@ -288,7 +291,7 @@ void FindScales(const DoctorInput& input, Findings& findings) {
                         First(notes.loaded),
                         "The scales are there; whether they fit is measured, not read.",
                         {},
-                        kProbe});
+                        ProbeCheck()});
   } else if (!notes.no_file.empty()) {
     AddSglangLine(input, notes, findings);
   } else if (!notes.dropped.empty()) {

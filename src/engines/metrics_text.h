@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engines/http_client.h"
 
 namespace haypile {
 
@@ -60,13 +61,6 @@ struct PoolMetrics {
   std::string cache_dtype;  // as asked
 };
 PoolMetrics PoolMetricsOf(const std::vector<MetricSample>& samples);
-
-// How long one look may take, and how much it may bring.
-struct FetchLimits {
-  double silence_s = 5.0;  // to connect, and between two pieces of an answer
-  double total_s = 10.0;   // of the whole answer
-  uint64_t bytes = kMaxMetricsBytes;
-};
 
 bool IsMetricsUrl(const std::string& url_or_path);  // http:// or https://, not a file
 

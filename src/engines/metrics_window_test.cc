@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <httplib.h>
 
 #include <atomic>
 #include <chrono>
 #include <thread>
 
 #include "engines/doctor.h"
+#include "engines/local_server_test.h"
 
 namespace haypile {
 namespace {
@@ -128,29 +128,6 @@ TEST(MetricsWindow, LabelSetsCountApart) {
   EXPECT_EQ(window.growth.preemptions, 36.0);
 }
 
-// A server on this machine whose page a test decides.
-class LocalServer {
- public:
-  explicit LocalServer(httplib::Server::Handler handler) {
-    server_.Get("/metrics", std::move(handler));
-    port_ = server_.bind_to_any_port("127.0.0.1");
-    thread_ = std::thread([this] { server_.listen_after_bind(); });
-    while (!server_.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  ~LocalServer() { Stop(); }
-
-  void Stop() {
-    server_.stop();
-    if (thread_.joinable()) thread_.join();
-  }
-  std::string Url(const char* path = "") const { return fmt::format("http://127.0.0.1:{}{}", port_, path); }
-
- private:
-  httplib::Server server_;
-  int port_ = 0;
-  std::thread thread_;
-};
-
 WatchPlan Quick(double duration_s, double interval_s = 0.1) {
   WatchPlan plan;
   plan.duration_s = duration_s;
@@ -162,7 +139,7 @@ WatchPlan Quick(double duration_s, double interval_s = 0.1) {
 
 TEST(WatchMetrics, ChangingFigures) {
   std::atomic<int> look{0};
-  LocalServer server([&look](const httplib::Request&, httplib::Response& response) {
+  LocalServer server("/metrics", [&look](const httplib::Request&, httplib::Response& response) {
     const int n = look++;
     response.set_content(Page(0.2 + 0.1 * n, 3, 0, 5 + n, 100 * n, 10, 1), "text/plain; version=0.0.4");
   });
@@ -182,7 +159,7 @@ TEST(WatchMetrics, ChangingFigures) {
 }
 
 TEST(WatchMetrics, EndedEarlyKeepsWhatItHas) {
-  LocalServer server([](const httplib::Request&, httplib::Response& response) {
+  LocalServer server("/metrics", [](const httplib::Request&, httplib::Response& response) {
     response.set_content(Page(0.5, 3, 0, 0, 1, 10, 1), "text/plain");
   });
   WatchPlan plan = Quick(60.0);
@@ -197,7 +174,7 @@ TEST(WatchMetrics, EndedEarlyKeepsWhatItHas) {
 }
 
 TEST(WatchMetrics, ServerThatDiesInTheMiddle) {
-  LocalServer server([](const httplib::Request&, httplib::Response& response) {
+  LocalServer server("/metrics", [](const httplib::Request&, httplib::Response& response) {
     response.set_content(Page(0.5, 3, 0, 2, 1, 10, 1), "text/plain");
   });
   WatchPlan plan = Quick(2.0);
@@ -219,7 +196,8 @@ TEST(WatchMetrics, StatusesThatAreNoMetrics) {
   for (const auto& [status, words] : {std::pair(401, "credentials"), std::pair(403, "credentials"),
                                       std::pair(404, "--enable-metrics"), std::pair(503, "look at its log")}) {
     const int code = status;
-    LocalServer server([code](const httplib::Request&, httplib::Response& response) { response.status = code; });
+    LocalServer server("/metrics",
+                       [code](const httplib::Request&, httplib::Response& response) { response.status = code; });
     const auto window = WatchMetrics(server.Url(), Quick(0.2));
     ASSERT_FALSE(window.ok()) << status;
     EXPECT_EQ(window.error().code(), ErrorCode::kNetwork);
@@ -229,7 +207,7 @@ TEST(WatchMetrics, StatusesThatAreNoMetrics) {
 }
 
 TEST(WatchMetrics, PageThatIsNoMetricsText) {
-  LocalServer server([](const httplib::Request&, httplib::Response& response) {
+  LocalServer server("/metrics", [](const httplib::Request&, httplib::Response& response) {
     response.set_content("<html><body>hello</body></html>\n", "text/html");
   });
   EXPECT_EQ(WatchMetrics(server.Url(), Quick(0.2)).error().code(), ErrorCode::kMalformed);
@@ -237,7 +215,7 @@ TEST(WatchMetrics, PageThatIsNoMetricsText) {
 
 TEST(WatchMetrics, ServerThatHangs) {
   std::atomic<bool> done{false};
-  LocalServer server([&done](const httplib::Request&, httplib::Response&) {
+  LocalServer server("/metrics", [&done](const httplib::Request&, httplib::Response&) {
     for (int i = 0; i < 100 && !done; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   });
   WatchPlan plan = Quick(0.2);
@@ -255,7 +233,7 @@ TEST(WatchMetrics, EndlessBodies) {
   const std::string line = "vllm:kv_cache_usage_perc 0.5\n";
   for (const bool fast : {true, false}) {
     std::atomic<bool> done{false};
-    LocalServer server([&, fast](const httplib::Request&, httplib::Response& response) {
+    LocalServer server("/metrics", [&, fast](const httplib::Request&, httplib::Response& response) {
       response.set_chunked_content_provider("text/plain", [&, fast](size_t, httplib::DataSink& sink) {
         if (!fast) std::this_thread::sleep_for(std::chrono::milliseconds(50));
         return !done && sink.write(line.data(), line.size());
