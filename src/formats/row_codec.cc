@@ -79,6 +79,28 @@ void DecodeRow(KvFormat format, std::span<const uint16_t> codes, std::span<const
   }
 }
 
+bool AnySpecialFp8Code(KvFormat format, std::span<const uint16_t> codes) {
+  // Special codes are those of the largest magnitudes; of E4M3FNUZ it is 0x80 alone, which the flip makes 0xff.
+  unsigned flip = 0, mask = 0x7f, first = 0;
+  switch (format) {
+    case KvFormat::kFp8E4m3:
+      first = 0x7f;
+      break;
+    case KvFormat::kFp8E4m3Fnuz:
+      flip = 0x7f;
+      mask = first = 0xff;
+      break;
+    case KvFormat::kFp8E5m2:
+      first = 0x7c;
+      break;
+    default:
+      return false;
+  }
+  unsigned any = 0;
+  for (const uint16_t code : codes) any |= static_cast<unsigned>(((code ^ flip) & mask) >= first);
+  return any != 0;
+}
+
 float ElementValue(KvFormat format, uint16_t code) {
   const uint8_t byte = static_cast<uint8_t>(code);
   switch (format) {

@@ -31,6 +31,9 @@ void EncodeRow(KvFormat format, std::span<const float> values, float global_scal
 void DecodeRow(KvFormat format, std::span<const uint16_t> codes, std::span<const uint32_t> scales, float global_scale,
                std::span<float> values);
 
+// Whether a code of an 8-bit float format is NaN or infinite; other formats have no codes that kernels look for.
+bool AnySpecialFp8Code(KvFormat format, std::span<const uint16_t> codes);
+
 // The value of one element code without scales, and of one stored block scale (1 for kNone).
 float ElementValue(KvFormat format, uint16_t code);
 float BlockScaleValue(BlockScale kind, uint32_t bits);

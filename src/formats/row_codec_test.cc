@@ -113,6 +113,19 @@ TEST(RowCodecTest, EveryElementIsTheNearestOneUnderItsScale) {
   }
 }
 
+TEST(RowCodecTest, FindsEverySpecialFp8Code) {
+  for (const KvFormatInfo& info : AllKvFormats()) {
+    const bool fp8 =
+        info.format == KvFormat::kFp8E4m3 || info.format == KvFormat::kFp8E4m3Fnuz || info.format == KvFormat::kFp8E5m2;
+    for (int code = 0; code < (info.element_bits == 4 ? 16 : 256); ++code) {
+      std::vector<uint16_t> codes(16, 0);
+      codes[11] = static_cast<uint16_t>(code);
+      EXPECT_EQ(AnySpecialFp8Code(info.format, codes), fp8 && !std::isfinite(ElementValue(info.format, codes[11])))
+          << info.name << " " << code;
+    }
+  }
+}
+
 TEST(RowCodecTest, TiesGoToTheEvenCode) {
   std::vector<float> values(kHeadDim, 0.0f);
   values[0] = 6.0f;

@@ -58,11 +58,16 @@ class SpanTiles {
     tiles = static_cast<int>((end - begin + kTileTokens - 1) / kTileTokens);
     const int block_tiles = BlockTokens() / kTileTokens;
     const bool last = first_token + BlockTokens() >= span.end;
-    for (int tile = 0; tile < block_tiles; ++tile) {
-      starts_[tile] = InFirstBlock() ? StartOf(span.page_table, begin, tile, span.end) : next_starts_[tile];
-      next_starts_[tile] =
-          last ? StartOf(span.next.page_table, span.next.begin / kTileTokens * kTileTokens, tile, span.next.end)
-               : StartOf(span.page_table, begin + BlockTokens(), tile, span.end);
+    if (InFirstBlock()) {
+      FindStarts(span.page_table, begin, span.end, block_tiles, starts_);
+    } else {
+      std::copy(next_starts_, next_starts_ + block_tiles, starts_);
+    }
+    if (last) {
+      FindStarts(span.next.page_table, span.next.begin / kTileTokens * kTileTokens, span.next.end, block_tiles,
+                 next_starts_);
+    } else {
+      FindStarts(span.page_table, begin + BlockTokens(), span.end, block_tiles, next_starts_);
     }
     if (InFirstBlock() && !span.keys_asked_for) {
       for (int tile = 0; tile < tiles; ++tile) {
@@ -115,9 +120,22 @@ class SpanTiles {
             starts_[tile] + span.kv_head * kv.layout.scale_head_stride + scale_offset};
   }
 
-  const uint8_t* StartOf(const int32_t* page_table, int64_t first_token, int tile, int64_t end_token) const {
-    const int64_t token = first_token + int64_t{tile} * kTileTokens;
-    return token < end_token ? TileAt(kv, page_table, token) : nullptr;
+  // Where the tiles of [first_token, end_token) begin; null past the end. One division for all: page sizes are any
+  // multiple of a tile.
+  void FindStarts(const int32_t* page_table, int64_t first_token, int64_t end_token, int count,
+                  const uint8_t** starts) const {
+    const int tiles_in_page = kv.page_tokens / kTileTokens;
+    int64_t page = first_token / kv.page_tokens;
+    int in_page = static_cast<int>(first_token % kv.page_tokens) / kTileTokens;
+    for (int tile = 0; tile < count; ++tile, first_token += kTileTokens) {
+      starts[tile] = first_token < end_token
+                         ? kv.pages + page_table[page] * kv.page_bytes + in_page * kv.layout.tile_bytes
+                         : nullptr;
+      if (++in_page == tiles_in_page) {
+        in_page = 0;
+        ++page;
+      }
+    }
   }
   const uint8_t* DataOf(const uint8_t* start, int head) const { return start + head * kv.layout.data_head_stride; }
   const uint8_t* ScalesOf(const uint8_t* start, int head) const { return start + head * kv.layout.scale_head_stride; }

@@ -24,11 +24,18 @@ inline constexpr int kBlockLanes = 16;
 
 constexpr int BlockInner(int element_bits) { return 32 / element_bits; }
 
-// Byte inside a block.
-constexpr int BlockByte(KvFormat format, int element_bits, int lane, int inner) {
-  if (element_bits == 16) return format == KvFormat::kFp16 ? 32 * inner + 2 * lane : 4 * lane + 2 * inner;
+// Byte inside a block: a part that the lane decides plus one that the inner position decides.
+constexpr int LaneByte(KvFormat format, int element_bits, int lane) {
+  if (element_bits == 16) return format == KvFormat::kFp16 ? 2 * lane : 4 * lane;
+  return 16 * (lane / 4) + 2 * (lane % 4);
+}
+constexpr int InnerByte(KvFormat format, int element_bits, int inner) {
+  if (element_bits == 16) return format == KvFormat::kFp16 ? 32 * inner : 2 * inner;
   const int i = inner % 4;
-  return 16 * (lane / 4) + 8 * (i / 2) + 2 * (lane % 4) + i % 2;
+  return 8 * (i / 2) + i % 2;
+}
+constexpr int BlockByte(KvFormat format, int element_bits, int lane, int inner) {
+  return LaneByte(format, element_bits, lane) + InnerByte(format, element_bits, inner);
 }
 
 // Byte offset of K's element (token in 0..15, dim) inside the K part; 4-bit elements share it by nibble.

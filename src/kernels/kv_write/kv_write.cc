@@ -1,9 +1,8 @@
 #include "kernels/kv_write/kv_write.h"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "formats/row_codec.h"
@@ -16,22 +15,65 @@ constexpr int kMaxHeadDim = 512;
 using CodeRow = std::array<uint16_t, kMaxHeadDim>;
 using ScaleRow = std::array<uint32_t, kMaxHeadDim / 16>;
 
-// Puts one row's codes in place. `ElementByte` is KElementByte or VElementByte; `position_of` picks what decides the
-// nibble (dim for K, token for V).
-template <typename ElementByte>
-void ScatterCodes(const KvFormatInfo& info, const CodeRow& codes, int head_dim, int token, bool nibble_by_dim,
-                  ElementByte element_byte, uint8_t* part) {
-  for (int dim = 0; dim < head_dim; ++dim) {
-    uint8_t* place = part + element_byte(info.format, info.element_bits, token, dim);
-    if (info.element_bits == 16) {
-      std::memcpy(place, &codes[dim], 2);
-    } else if (info.element_bits == 8) {
-      *place = static_cast<uint8_t>(codes[dim]);
-    } else if (InHighNibble(nibble_by_dim ? dim : token)) {
-      *place = static_cast<uint8_t>((*place & 0x0f) | codes[dim] << 4);
-    } else {
-      *place = static_cast<uint8_t>((*place & 0xf0) | (codes[dim] & 0x0f));
-    }
+// Puts a code at its byte; of 4-bit elements only its nibble.
+template <int kBits, bool kHighNibble>
+inline void StoreCode(uint8_t* place, uint16_t code) {
+  if constexpr (kBits == 16) {
+    std::memcpy(place, &code, 2);
+  } else if constexpr (kBits == 8) {
+    *place = static_cast<uint8_t>(code);
+  } else if constexpr (kHighNibble) {
+    *place = static_cast<uint8_t>((*place & 0x0f) | code << 4);
+  } else {
+    *place = static_cast<uint8_t>((*place & 0xf0) | (code & 0x0f));
+  }
+}
+
+// One token's codes into the K part: in every block its lane, and there all inner positions.
+template <KvFormat kFormat, int kBits, size_t... kInner>
+void ScatterKey(const CodeRow& codes, int head_dim, int token, uint8_t* part, std::index_sequence<kInner...>) {
+  constexpr int kInnerCount = sizeof...(kInner);
+  uint8_t* lane = part + LaneByte(kFormat, kBits, token);
+  for (int dim = 0; dim < head_dim; dim += kInnerCount, lane += kBlockBytes) {
+    (StoreCode<kBits, InHighNibble(kInner)>(lane + InnerByte(kFormat, kBits, kInner), codes[dim + kInner]), ...);
+  }
+}
+
+// One token's codes into the V part: in one block of every 16 dims its inner position, and there all lanes.
+template <KvFormat kFormat, int kBits, bool kHighNibble, size_t... kLane>
+void ScatterValue(const CodeRow& codes, int head_dim, int token, uint8_t* part, std::index_sequence<kLane...>) {
+  constexpr int kInnerCount = BlockInner(kBits);
+  uint8_t* place = part + int64_t{token / kInnerCount} * kBlockBytes + InnerByte(kFormat, kBits, token % kInnerCount);
+  for (int dim = 0; dim < head_dim; dim += kBlockLanes, place += kTileTokens / kInnerCount * kBlockBytes) {
+    (StoreCode<kBits, kHighNibble>(place + LaneByte(kFormat, kBits, kLane), codes[dim + kLane]), ...);
+  }
+}
+
+enum class Side { kKey, kValue };
+
+template <KvFormat kFormat, int kBits>
+void ScatterAs(Side side, const CodeRow& codes, int head_dim, int token, uint8_t* part) {
+  constexpr auto kLanes = std::make_index_sequence<kBlockLanes>();
+  if (side == Side::kKey) {
+    ScatterKey<kFormat, kBits>(codes, head_dim, token, part, std::make_index_sequence<BlockInner(kBits)>());
+  } else if (kBits == 4 && InHighNibble(token)) {
+    ScatterValue<kFormat, kBits, true>(codes, head_dim, token, part, kLanes);
+  } else {
+    ScatterValue<kFormat, kBits, false>(codes, head_dim, token, part, kLanes);
+  }
+}
+
+// Puts one row's codes in place; of the formats of one width only fp16 has a layout of its own.
+void ScatterCodes(const KvFormatInfo& info, Side side, const CodeRow& codes, int head_dim, int token, uint8_t* part) {
+  switch (info.element_bits) {
+    case 16:
+      if (info.format == KvFormat::kFp16) return ScatterAs<KvFormat::kFp16, 16>(side, codes, head_dim, token, part);
+      return ScatterAs<KvFormat::kBf16, 16>(side, codes, head_dim, token, part);
+    case 8:
+      return ScatterAs<KvFormat::kFp8E4m3, 8>(side, codes, head_dim, token, part);
+    default:
+      HAYPILE_CHECK_EQ(info.element_bits, 4);
+      return ScatterAs<KvFormat::kNvfp4, 4>(side, codes, head_dim, token, part);
   }
 }
 
@@ -41,28 +83,8 @@ void StoreScales(const KvFormatInfo& info, const ScaleRow& scales, int count, in
   }
 }
 
-// Whether a code of an 8-bit float format is NaN or infinite; no other format has such codes to look for.
-const std::array<bool, 256>* SpecialCodesOf(KvFormat format) {
-  static const auto tables = [] {
-    std::array<std::array<bool, 256>, kKvFormatCount> all{};
-    for (const KvFormatInfo& info : AllKvFormats()) {
-      if (info.element_bits != 8) continue;
-      for (int code = 0; code < 256; ++code) {
-        all[static_cast<size_t>(info.format)][code] =
-            !std::isfinite(ElementValue(info.format, static_cast<uint16_t>(code)));
-      }
-    }
-    return all;
-  }();
-  const auto& table = tables[static_cast<size_t>(format)];
-  return std::find(table.begin(), table.end(), true) == table.end() ? nullptr : &table;
-}
-
 void NoteSpecialCodes(const PagedKvView& kv, KvFormat format, std::span<const uint16_t> codes) {
-  if (kv.MayHoldSpecialCodes()) return;
-  const std::array<bool, 256>* special = SpecialCodesOf(format);
-  if (special == nullptr) return;
-  if (std::any_of(codes.begin(), codes.end(), [&](uint16_t code) { return (*special)[code & 0xff]; })) {
+  if (!kv.MayHoldSpecialCodes() && AnySpecialFp8Code(format, codes)) {
     kv.holds_special_codes->store(true, std::memory_order_relaxed);
   }
 }
@@ -80,12 +102,12 @@ void WriteRow(const PagedKvView& kv, int head, int token, const float* key, cons
 
   EncodeRow(kv.k_format, {key, head_dim}, kv.k_global_scale ? kv.k_global_scale[head] : 1.0f, row);
   NoteSpecialCodes(kv, kv.k_format, row.codes);
-  ScatterCodes(k_info, codes, kv.head_dim, token, true, KElementByte, data + kv.layout.k_data_offset);
+  ScatterCodes(k_info, Side::kKey, codes, kv.head_dim, token, data + kv.layout.k_data_offset);
   StoreScales(k_info, scales, BlockScalesPerHead(k_info, kv.head_dim), token, scale + kv.layout.k_scale_offset);
 
   EncodeRow(kv.v_format, {value, head_dim}, kv.v_global_scale ? kv.v_global_scale[head] : 1.0f, row);
   NoteSpecialCodes(kv, kv.v_format, row.codes);
-  ScatterCodes(v_info, codes, kv.head_dim, token, false, VElementByte, data + kv.layout.v_data_offset);
+  ScatterCodes(v_info, Side::kValue, codes, kv.head_dim, token, data + kv.layout.v_data_offset);
   StoreScales(v_info, scales, BlockScalesPerHead(v_info, kv.head_dim), token, scale + kv.layout.v_scale_offset);
 }
 
