@@ -39,8 +39,6 @@ struct Inputs {
   }
 };
 
-Error Invalid(const std::string& message) { return Error(ErrorCode::kInvalidArgument, message); }
-
 Status CheckProbeFlags(const DoctorFlags& flags) {
   // The key may be in the environment, for other runs.
   const bool others =

@@ -14,18 +14,11 @@
 #include "inspect/report.h"
 #include "modelstore/model_store.h"
 #include "output.h"
+#include "plan_input.h"
 #include "version.h"
 
 namespace haypile {
 namespace {
-
-bool IsGguf(const std::string& path) {
-  char magic[4] = {};
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return false;
-  std::ifstream(path, std::ios::binary).read(magic, sizeof(magic));
-  return std::string_view(magic, 4) == "GGUF" || path.ends_with(".gguf");
-}
 
 Result<InspectReport> InspectGgufFile(const std::string& path) {
   HAYPILE_TRY_ASSIGN(const auto file, GgufFile::Open(path));

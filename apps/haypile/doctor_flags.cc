@@ -10,16 +10,12 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "command.h"
 #include "plan_input.h"
 #include "probe/probe.h"
 
 namespace haypile {
 namespace {
-
-constexpr int kMostRanks = 65536;
-constexpr uint64_t kLargestTextFile = uint64_t{64} << 20;
-
-Error Invalid(const std::string& message) { return Error(ErrorCode::kInvalidArgument, message); }
 
 Result<std::string> EngineOf(const std::string& name) {
   std::string engine = name.empty() ? "vllm" : LowerCase(name);

@@ -2,12 +2,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include "command.h"
 #include "planner/memory_budget.h"
 
 namespace haypile {
 namespace {
-
-constexpr int kMostRanks = 65536;
 
 void AddDeviceFlags(CLI::App& command, PlanFlags& flags) {
   command.add_option("--engine", flags.engine, "vllm, sglang, trtllm, llamacpp or haypile")->capture_default_str();

@@ -29,12 +29,6 @@ Result<std::string> ReadStandardInput() {
   return text;
 }
 
-bool IsGguf(const std::string& path) {
-  char magic[4] = {};
-  std::ifstream(path, std::ios::binary).read(magic, sizeof(magic));
-  return std::string_view(magic, 4) == "GGUF" || path.ends_with(".gguf");
-}
-
 // hf_quant_config.json beside a config.json; empty when there is none.
 Result<std::string> QuantConfigBeside(const std::filesystem::path& config) {
   const std::filesystem::path path = config.parent_path() / "hf_quant_config.json";
@@ -70,6 +64,14 @@ Result<ModelGeometry> FromFolder(const std::string& folder) {
 }
 
 }  // namespace
+
+bool IsGguf(const std::string& path) {
+  char magic[4] = {};
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;
+  std::ifstream(path, std::ios::binary).read(magic, sizeof(magic));
+  return std::string_view(magic, 4) == "GGUF" || path.ends_with(".gguf");
+}
 
 Result<ModelGeometry> LoadGeometry(const std::string& model) {
   if (model == "-") {

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "command.h"
 #include "plan_flags.h"
 #include "plan_input.h"
 #include "planner/byte_size.h"
@@ -12,10 +13,6 @@
 
 namespace haypile {
 namespace {
-
-constexpr uint64_t kLargestTextFile = 64 << 20;
-
-Error Invalid(const std::string& message) { return Error(ErrorCode::kInvalidArgument, message); }
 
 std::vector<std::string> SplitAtCommas(const std::string& text) {
   std::vector<std::string> parts;

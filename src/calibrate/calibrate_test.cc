@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
+#include <tuple>
 
 #include "calibrate/calibrate_report.h"
 #include "calibrate/calibration_folder_test.h"

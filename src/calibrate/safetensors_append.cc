@@ -9,11 +9,10 @@
 #include <memory>
 
 #include "base/json.h"
+#include "checkpoint/safetensors.h"
 
 namespace haypile {
 namespace {
-
-constexpr uint64_t kLargestHeaderBytes = uint64_t{100} << 20;  // the format's own limit
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
@@ -53,7 +52,7 @@ Result<Json> ReadHeader(std::FILE* file, const std::string& path) {
   if (std::fread(length_bytes, 1, 8, file) != 8) return Error(ErrorCode::kMalformed, "'" + path + "': no header");
   uint64_t length = 0;
   for (int i = 7; i >= 0; --i) length = length << 8 | length_bytes[i];
-  if (length > kLargestHeaderBytes) return Error(ErrorCode::kMalformed, "'" + path + "': the header is too long");
+  if (length > kLongestSafetensorsHeader) return Error(ErrorCode::kMalformed, "'" + path + "': the header is too long");
   std::string text(length, '\0');
   if (std::fread(text.data(), 1, length, file) != length) {
     return Error(ErrorCode::kMalformed, "'" + path + "': the file ends within the header");

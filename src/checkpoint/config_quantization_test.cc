@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <tuple>
+
 #include "base/json.h"
 #include "checkpoint/checkpoint_kv_scales.h"
 #include "checkpoint/test_files.h"

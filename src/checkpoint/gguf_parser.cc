@@ -1,6 +1,7 @@
 #include "checkpoint/gguf_parser.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <string_view>
 #include <utility>

@@ -83,11 +83,11 @@ Status SpecReader::ReadFamily() {
 }
 
 Status SpecReader::RefuseUnknownFeatures() const {
-  struct Feature {
+  struct UnknownFeature {
     const char* suffix;
     const char* what;
   };
-  constexpr Feature kFeatures[] = {
+  constexpr UnknownFeature kFeatures[] = {
       {"expert_count", "a mixture of experts"},
       {"attention.kv_lora_rank", "multi-head latent attention"},
       {"attn_logit_softcapping", "a soft cap on attention logits"},
@@ -99,7 +99,7 @@ Status SpecReader::RefuseUnknownFeatures() const {
       {"embedding_scale", "an embedding scale"},
       {"residual_scale", "a residual scale"},
   };
-  for (const Feature& feature : kFeatures) {
+  for (const UnknownFeature& feature : kFeatures) {
     if (!Has(feature.suffix)) continue;
     HAYPILE_TRY_ASSIGN(const double value, file_.GetFloat(Key(feature.suffix)));
     if (value != 0) {

@@ -15,7 +15,6 @@
 namespace haypile {
 namespace {
 
-constexpr uint64_t kLargestIndexBytes = 256 << 20;
 constexpr std::string_view kIndexName = "model.safetensors.index.json";
 
 using Index = std::unordered_map<std::string, std::string>;
@@ -41,7 +40,7 @@ class HeaderCollector {
     const std::string path = headers_.folder + "/" + std::string(kIndexName);
     std::error_code ignored;
     if (!std::filesystem::exists(path, ignored)) return {};
-    HAYPILE_TRY_ASSIGN(const std::string text, ReadSmallFile(path, kLargestIndexBytes, count_));
+    HAYPILE_TRY_ASSIGN(const std::string text, ReadSmallFile(path, kLongestSafetensorsIndex, count_));
     HAYPILE_TRY_ASSIGN(index_, ParseSafetensorsIndex(path, text));
     headers_.has_index = true;
     headers_.indexed_tensors = index_.size();

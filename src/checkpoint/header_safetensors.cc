@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "checkpoint/json_scanner.h"
+#include "checkpoint/safetensors.h"
 #include "checkpoint/weight_type.h"
 
 namespace haypile {
 namespace {
 
-constexpr uint64_t kLongestHeader = 100'000'000;  // the limit of the format's reference implementation
 constexpr uint64_t kLengthBytes = 8;
 
 // Where a header's data lies.
@@ -137,7 +137,7 @@ Result<SafetensorsHeader> ReadSafetensorsHeader(const HeaderFile& file) {
   HAYPILE_TRY(file.ReadAt(0, prefix));
   uint64_t length = 0;
   for (size_t i = kLengthBytes; i-- > 0;) length = length << 8 | prefix[i];
-  if (length > kLongestHeader || length > file.size() - kLengthBytes) {
+  if (length > kLongestSafetensorsHeader || length > file.size() - kLengthBytes) {
     return bad("claims a header of " + std::to_string(length) + " bytes; the file holds " +
                std::to_string(file.size() - kLengthBytes) + " more and at most 100000000 are allowed (cut short in a " +
                "download, or not a safetensors file)");

@@ -13,9 +13,6 @@
 namespace haypile {
 namespace {
 
-constexpr uint64_t kLongestHeader = 100'000'000;  // the limit of the format's reference implementation
-constexpr uint64_t kLargestIndexBytes = 64 << 20;
-
 // One header entry; `offset` is that of its key in the file.
 struct Entry {
   StoredTensor tensor;
@@ -132,7 +129,7 @@ Result<std::vector<StoredTensor>> ParseSafetensors(const std::string& name, std:
                "not a safetensors file: " + std::to_string(bytes.size()) + " bytes, shorter than the header's length");
   }
   std::string_view header;
-  if (header_bytes > kLongestHeader || !cursor.ReadBytes(header_bytes, &header)) {
+  if (header_bytes > kLongestSafetensorsHeader || !cursor.ReadBytes(header_bytes, &header)) {
     return bad(0, "claims a header of " + std::to_string(header_bytes) + " bytes; the file holds " +
                       std::to_string(cursor.remaining()) + " more and at most 100000000 are allowed");
   }
@@ -205,7 +202,7 @@ Result<SafetensorsFolder> SafetensorsFolder::Open(const std::string& folder) {
     return Error(ErrorCode::kNotFound,
                  "'" + folder + "' has neither model.safetensors nor model.safetensors.index.json");
   }
-  HAYPILE_TRY_ASSIGN(const std::string text, ReadFile(index_path, kLargestIndexBytes));
+  HAYPILE_TRY_ASSIGN(const std::string text, ReadFile(index_path, kLongestSafetensorsIndex));
   HAYPILE_TRY_ASSIGN(const auto index, ParseSafetensorsIndex(index_path, text));
   std::set<std::string> shards;
   for (const auto& [tensor, shard] : index) shards.insert(shard);

@@ -14,6 +14,11 @@
 
 namespace haypile {
 
+// Bytes of a file's header: the limit of the format's reference implementation.
+inline constexpr uint64_t kLongestSafetensorsHeader = 100'000'000;
+// Bytes of an index; the largest published ones have a few MiB.
+inline constexpr uint64_t kLongestSafetensorsIndex = 256 << 20;
+
 // One safetensors file: a 64-bit header length, a JSON header that gives dtype, shape and byte range of every tensor,
 // then the data, which the ranges must cover without hole or overlap. kMalformed errors name file, tensor and byte;
 // a dtype that is not known is kUnsupported. The tensors point into `bytes`.

@@ -35,7 +35,7 @@ TEST(Safetensors, ReadsTensorsWhereTheyLie) {
   EXPECT_EQ((*parsed)[3].type->type, WeightType::kOther);
 }
 
-struct BadFile {
+struct BadSafetensors {
   const char* name;
   std::string bytes;
   ErrorCode code;
@@ -47,7 +47,7 @@ std::string Entry(const std::string& entry) { return SafetensorsFile("{\"t\":" +
 
 std::string Header(const std::string& header) { return SafetensorsFile(header, ""); }
 
-std::vector<BadFile> BadFraming() {
+std::vector<BadSafetensors> BadFraming() {
   const auto bad = ErrorCode::kMalformed;
   return {
       {"empty", "", bad, "byte 0: not a safetensors file: 0 bytes"},
@@ -70,7 +70,7 @@ std::vector<BadFile> BadFraming() {
   };
 }
 
-std::vector<BadFile> BadEntries() {
+std::vector<BadSafetensors> BadEntries() {
   const auto bad = ErrorCode::kMalformed;
   const auto f32 = [](const std::string& shape, const std::string& range) {
     return Entry("{\"dtype\":\"F32\",\"shape\":" + shape + ",\"data_offsets\":" + range + "}");
@@ -108,8 +108,8 @@ std::vector<BadFile> BadEntries() {
   };
 }
 
-void ExpectRefused(const std::vector<BadFile>& files) {
-  for (const BadFile& file : files) {
+void ExpectRefused(const std::vector<BadSafetensors>& files) {
+  for (const BadSafetensors& file : files) {
     const auto parsed = ParseSafetensors("bad.safetensors", AsBytes(file.bytes));
     ASSERT_FALSE(parsed.ok()) << file.name;
     const std::string& message = parsed.error().message();

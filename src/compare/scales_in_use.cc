@@ -1,6 +1,7 @@
 #include "compare/scales_in_use.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 

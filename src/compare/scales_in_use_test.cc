@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "compare/kv_amax.h"
 #include "formats/row_codec.h"
 #include "spec/kv_geometry.h"

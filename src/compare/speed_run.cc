@@ -11,7 +11,7 @@ namespace haypile {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr int64_t kChunkTokens = 512;
+constexpr int64_t kPrefillTokens = 512;
 constexpr int64_t kLongestShortPrompt = 1024;
 constexpr double kGiga = 1e9;
 
@@ -61,7 +61,7 @@ std::optional<double> SlopeUsPer1k(const std::vector<DecodePoint>& points) {
 }
 
 // One lane's cache and the sequence that grows through the depths.
-struct LaneState {
+struct TimedLane {
   std::unique_ptr<KvCache> cache;
   SequenceId main = -1;
   double prefill_seconds = 0;  // of the main sequence so far
@@ -98,7 +98,7 @@ class SpeedRun {
   Status MakeCaches() {
     const int64_t pool_tokens = options_.max_model_len + MostStreams() * (short_tokens_ + Slack() + 64);
     for (const Lane& lane : lanes_) {
-      LaneState state;
+      TimedLane state;
       HAYPILE_TRY_ASSIGN(state.cache,
                          KvCache::Create(lane.CacheConfig(pool_tokens, options_.max_model_len, MostStreams() + 1)));
       result_.pool_tokens = state.cache->plan().pool_tokens;
@@ -110,7 +110,7 @@ class SpeedRun {
   void Report(int64_t passes) { on_tokens_(passes_ += passes); }
 
   // Extends a lane's main sequence to `length` tokens of text; adds the time taken.
-  Status PrefillTo(LaneState& state, int64_t length) {
+  Status PrefillTo(TimedLane& state, int64_t length) {
     const int64_t have = state.cache->Length(state.main);
     const auto start = Clock::now();
     auto logits = Prefill(*session_.model, *state.cache, state.main,
@@ -121,7 +121,7 @@ class SpeedRun {
     return {};
   }
 
-  void Restart(LaneState& state) {
+  void Restart(TimedLane& state) {
     if (state.main >= 0) state.cache->RemoveSequence(state.main);
     state.main = state.cache->AddSequence();
     state.prefill_seconds = 0;
@@ -151,7 +151,7 @@ class SpeedRun {
   }
 
   // Decodes from every sequence of `sequences` for a few steps; the time of one step in ms.
-  Result<double> TimeDecode(LaneState& state, const std::vector<SequenceId>& sequences) {
+  Result<double> TimeDecode(TimedLane& state, const std::vector<SequenceId>& sequences) {
     DecoderModel& model = *session_.model;
     const size_t width = static_cast<size_t>(model.spec().hidden_size);
     const size_t vocabulary = static_cast<size_t>(model.spec().vocabulary_size);
@@ -232,12 +232,12 @@ class SpeedRun {
     std::vector<Samples> long_prefill(lanes_.size());
     for (int sample = 0; sample < plan_.long_prefill_samples; ++sample) {
       if (sample > 0) {
-        for (LaneState& state : states_) Restart(state);
+        for (TimedLane& state : states_) Restart(state);
       }
       const bool last = sample + 1 == plan_.long_prefill_samples;
       for (int64_t length = sample > 0 ? 0 : short_tokens_; length < deepest;) {
         const int64_t next = NextStop(length, deepest);
-        for (LaneState& state : states_) HAYPILE_TRY(PrefillTo(state, next));
+        for (TimedLane& state : states_) HAYPILE_TRY(PrefillTo(state, next));
         length = next;
         if (last && (length == Middle(deepest) || length == deepest)) HAYPILE_TRY(MeasureMain(length));
       }
@@ -251,7 +251,7 @@ class SpeedRun {
 
   static int64_t Middle(int64_t deepest) { return deepest / 2; }
   int64_t NextStop(int64_t length, int64_t deepest) const {
-    const int64_t next = std::min(length + kChunkTokens, deepest);
+    const int64_t next = std::min(length + kPrefillTokens, deepest);
     return length < Middle(deepest) ? std::min(next, Middle(deepest)) : next;
   }
 
@@ -277,7 +277,7 @@ class SpeedRun {
   const EffortPlan& plan_;
   const std::function<void(int64_t)>& on_tokens_;
   const int64_t short_tokens_;
-  std::vector<LaneState> states_;
+  std::vector<TimedLane> states_;
   SpeedResult result_;
   std::vector<float> hidden_, logits_;
   int64_t passes_ = 0;

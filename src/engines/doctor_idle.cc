@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/bytes.h"
 #include "engines/doctor.h"
 #include "engines/doctor_plan.h"
 #include "engines/log_scan.h"
@@ -10,8 +11,6 @@
 
 namespace haypile {
 namespace {
-
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
 // SGLang's own account of one rank: what lay free before and after the weights, what the pools took, what is left.
 struct Account {

@@ -5,18 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/bytes.h"
 #include "engines/doctor.h"
 #include "engines/log_scan.h"
 #include "planner/number_text.h"
 #include "planner/pool_plan.h"
 
 namespace haypile {
-namespace {
-
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
-
-}  // namespace
-
 const PoolLine* PoolWithTokens(const LogRecord& log) {
   for (auto pool = log.pools.rbegin(); pool != log.pools.rend(); ++pool) {
     if (pool->tokens && pool->what != "sliding window" && pool->what != "state") return &*pool;

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "base/bytes.h"
 #include "engines/doctor_plan.h"
 #include "engines/log_scan.h"
 #include "planner/number_text.h"
@@ -9,7 +11,6 @@
 namespace haypile {
 namespace {
 
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 constexpr double kClose = 0.01;
 
 bool Close(double a, double b) { return std::abs(a - b) <= kClose * std::max(std::abs(a), std::abs(b)); }

@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "base/bytes.h"
 #include "engines/doctor.h"
 #include "engines/start_log.h"
 #include "planner/model_catalogue.h"
@@ -11,8 +12,6 @@
 
 namespace haypile {
 namespace {
-
-constexpr int64_t kGiB = int64_t{1} << 30;
 
 struct Logged {
   std::string dtype = "fp8";
@@ -63,7 +62,7 @@ PoolPlan Planned(const char* model, const std::string& dtype, double gib, std::o
   request.kv_cache_dtype = dtype;
   request.max_model_len = 32768;
   request.block_size = block;
-  request.pool_bytes_per_rank = {static_cast<int64_t>(gib * static_cast<double>(kGiB))};
+  request.pool_bytes_per_rank = {static_cast<int64_t>(gib * static_cast<double>(kGib))};
   return PlanPool(CatalogueModel(model).value(), request).value();
 }
 
@@ -129,7 +128,7 @@ PlanFile FileOf(double gib, double weights_gib) {
   plan.path = "plan.json";
   plan.engine = "vllm";
   plan.model = "llama-3.1-8b";
-  plan.terms = {{"weights", -static_cast<int64_t>(weights_gib * static_cast<double>(kGiB))}};
+  plan.terms = {{"weights", -static_cast<int64_t>(weights_gib * static_cast<double>(kGib))}};
   for (const char* dtype : {"auto", "fp8"}) {
     const PoolPlan pool = Planned("llama-3.1-8b", dtype, gib);
     plan.rows.push_back({dtype, pool.resolved_kv_cache_dtype, pool.bytes_per_token, pool.pool_bytes, pool.block_size,

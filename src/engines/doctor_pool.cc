@@ -4,14 +4,13 @@
 #include <cmath>
 #include <map>
 
+#include "base/bytes.h"
 #include "engines/doctor.h"
 #include "engines/log_scan.h"
 #include "planner/number_text.h"
 
 namespace haypile {
 namespace {
-
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
 // The pool that requests are scheduled into: the last that gives tokens and a concurrency, else the last with tokens.
 const PoolLine* MainPool(const LogRecord& log) {

@@ -37,8 +37,11 @@ bool IsOfFamily(const ModelGeometry& model, std::string_view families) {
 bool HasFeatures(const std::set<std::string>& features, std::string_view words) {
   const auto all = WordsOf(words);
   return std::all_of(all.begin(), all.end(), [&](std::string_view word) {
-    return word.starts_with('!') ? !features.contains(std::string(word.substr(1)))
-                                 : features.contains(std::string(word));
+    const auto either = FeaturesOf(word);
+    return std::any_of(either.begin(), either.end(), [&](std::string_view one) {
+      return one.starts_with('!') ? !features.contains(std::string(one.substr(1)))
+                                  : features.contains(std::string(one));
+    });
   });
 }
 

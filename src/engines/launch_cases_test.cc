@@ -167,7 +167,9 @@ void CheckRows(std::span<const LaunchRow> rows) {
     EXPECT_TRUE(VersionWordsAreKnown(row.versions));
     EXPECT_TRUE(HeadWordsAreKnown(row.heads));
     EXPECT_FALSE(row.what.empty() || row.why.empty() || row.type.empty() || row.check.empty() || row.source.empty());
-    for (const std::string_view feature : WordsOf(row.features)) EXPECT_TRUE(IsLaunchFeature(feature)) << feature;
+    for (const std::string_view word : WordsOf(row.features)) {
+      for (const std::string_view feature : FeaturesOf(word)) EXPECT_TRUE(IsLaunchFeature(feature)) << feature;
+    }
     const auto engines = LaunchEngines();
     for (const std::string_view engine : WordsOf(row.engines)) {
       EXPECT_NE(std::find(engines.begin(), engines.end(), engine), engines.end()) << engine;

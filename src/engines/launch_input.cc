@@ -205,4 +205,14 @@ bool IsLaunchFeature(std::string_view word) {
          std::find(kWords.begin(), kWords.end(), word) != kWords.end();
 }
 
+std::vector<std::string_view> FeaturesOf(std::string_view word) {
+  std::vector<std::string_view> features;
+  for (size_t bar = word.find('|'); bar != std::string_view::npos; bar = word.find('|')) {
+    features.push_back(word.substr(0, bar));
+    word.remove_prefix(bar + 1);
+  }
+  features.push_back(word);
+  return features;
+}
+
 }  // namespace haypile

@@ -56,5 +56,7 @@ Result<GpuSpec> LaunchGpu(const std::string& name, const GpuCatalogue& catalogue
 std::set<std::string> LaunchFeatures(const LaunchInput& input, const std::string& predicted_backend);
 // Every word that LaunchFeatures can say; "scales:*" stands for all that start so.
 bool IsLaunchFeature(std::string_view word);
+// The features of one word of a row: "x|y" -> x, y.
+std::vector<std::string_view> FeaturesOf(std::string_view word);
 
 }  // namespace haypile

@@ -23,7 +23,7 @@ struct LaunchRow {
   std::string_view backends;  // any: the one asked for, or the one predicted; "": all
   std::string_view dtypes;    // any; llama.cpp: of K or V; "": all
   std::string_view heads;     // some head size has it: "256", "!pow2"; "": all
-  std::string_view features;  // all of LaunchFeatures hold; "!x": x does not
+  std::string_view features;  // all of LaunchFeatures hold; "!x": x does not; "x|y": one of them
   std::string_view models;    // any: start of the model type; "": all
   LaunchOutcome outcome;
   // Texts; {dtype}, {gpu}, {capability}, {head}, {heads}, {ranks}, {backend}, {method}, {model}, {model_dtype},

@@ -1,21 +1,15 @@
 // SGLang, TensorRT-LLM, llama.cpp, Transformers, and what holds of every engine.
-#include "engines/launch_rows.h"
+#include "engines/launch_words.h"
 
 namespace haypile {
+namespace launch_words {
 namespace {
 
-constexpr LaunchOutcome kRefused = LaunchOutcome::kRefused, kWrong = LaunchOutcome::kWrong,
-                        kRisk = LaunchOutcome::kRisk, kNote = LaunchOutcome::kNote;
-constexpr std::string_view kFp8 = "fp8 fp8_e4m3 fp8_e5m2", kNvfp4 = "nvfp4 nvfp4_4over6";
 constexpr std::string_view kGgml = "q8_0 q4_0 q4_1 q5_0 q5_1 iq4_nl";
-constexpr std::string_view kFirstRequest =
-    "the first request is answered, and its text is the one of the model's dtype";
-constexpr std::string_view kSameText =
-    "the same text as with the model's dtype, from the same prompts at temperature 0";
 constexpr std::string_view kReady = "the server is ready, and its cache line names the types";
 
 // id, engines, versions, devices, backends, dtypes, heads, features, models, outcome, what, why, type, check, source
-constexpr LaunchRow kRows[] = {
+constexpr LaunchRow kOtherRows[] = {
     // Every engine.
     {"launch.heads_and_ranks", "", "", "any", "", "", "", "ranks_indivisible", "", kRefused,
      "{heads} KV heads on {ranks} ranks: neither number divides the other.",
@@ -149,14 +143,7 @@ constexpr LaunchRow kRows[] = {
      "rename the tensors to ...self_attn.attn.k_scale and ...self_attn.attn.v_scale\n"
      "haypile calibrate MODEL --sglang FILE   # for --quantization-param-path",
      kSameText, "SGLang, issue 39942 (2026-09)"},
-    {"launch.scales_dropped", "sglang", "", "any", "", "fp8_e4m3 nvfp4", "", "scales:qkv_proj.k_scale",
-     "qwen2 qwen3_moe mixtral", kWrong,
-     "The checkpoint's KV scales ({scales}) will be lost without a word: SGLang's {model} loader keeps none under this "
-     "name, and the cache runs at 1.0.",
-     "No line tells; the warning 'no scaling factors provided' is printed with scales and without.",
-     "rename the tensors to ...self_attn.attn.k_scale and ...self_attn.attn.v_scale", kSameText,
-     "SGLang, issue 39942 (2026-09)"},
-    {"launch.scales_dropped", "sglang", "", "any", "", "fp8_e4m3 nvfp4", "", "scales:kv_scale",
+    {"launch.scales_dropped", "sglang", "", "any", "", "fp8_e4m3 nvfp4", "", "scales:qkv_proj.k_scale|scales:kv_scale",
      "qwen2 qwen3_moe mixtral", kWrong,
      "The checkpoint's KV scales ({scales}) will be lost without a word: SGLang's {model} loader keeps none under this "
      "name, and the cache runs at 1.0.",
@@ -302,7 +289,8 @@ constexpr LaunchRow kRows[] = {
 };
 
 }  // namespace
+}  // namespace launch_words
 
-std::span<const LaunchRow> OtherLaunchRows() { return kRows; }
+std::span<const LaunchRow> OtherLaunchRows() { return launch_words::kOtherRows; }
 
 }  // namespace haypile

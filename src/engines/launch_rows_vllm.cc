@@ -1,22 +1,17 @@
 // vLLM: starts whose outcome is known from its sources and its issues, by number.
-#include "engines/launch_rows.h"
+#include "engines/launch_words.h"
 
 namespace haypile {
+namespace launch_words {
 namespace {
 
-constexpr LaunchOutcome kRefused = LaunchOutcome::kRefused, kWrong = LaunchOutcome::kWrong,
-                        kRisk = LaunchOutcome::kRisk, kNote = LaunchOutcome::kNote;
-constexpr std::string_view kE4m3 = "fp8 fp8_e4m3", kFp8 = "fp8 fp8_e4m3 fp8_e5m2", kNvfp4 = "nvfp4 nvfp4_4over6";
+constexpr std::string_view kE4m3 = "fp8 fp8_e4m3";
 constexpr std::string_view kTurboquant = "turboquant_k8v4 turboquant_4bit_nc turboquant_k3v4_nc turboquant_3bit_nc";
-constexpr std::string_view kFirstRequest =
-    "the first request is answered, and its text is the one of the model's dtype";
 constexpr std::string_view kTriton = "--attention-backend TRITON_ATTN\n{model_dtype_flag}   # until then";
 constexpr std::string_view kModelDtype = "{model_dtype_flag}";
-constexpr std::string_view kSameText =
-    "the same text as with the model's dtype, from the same prompts at temperature 0";
 
 // id, engines, versions, devices, backends, dtypes, heads, features, models, outcome, what, why, type, check, source
-constexpr LaunchRow kRows[] = {
+constexpr LaunchRow kVllmRows[] = {
     {"launch.no_such_dtype", "vllm", "..0.32", "any", "",
      "int8 int4 e4m3 e5m2 bf16 fp16 f16 half fp4 mxfp4 mxfp8 q8_0 q4_0 fp4_mx_block16", "", "", "", kRefused,
      "{dtype} is no --kv-cache-dtype of vLLM: auto, float16, bfloat16, fp8, fp8_e4m3, fp8_e5m2, nvfp4, "
@@ -276,7 +271,8 @@ constexpr LaunchRow kRows[] = {
 };
 
 }  // namespace
+}  // namespace launch_words
 
-std::span<const LaunchRow> VllmLaunchRows() { return kRows; }
+std::span<const LaunchRow> VllmLaunchRows() { return launch_words::kVllmRows; }
 
 }  // namespace haypile

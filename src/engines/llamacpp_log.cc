@@ -1,11 +1,10 @@
+#include "base/bytes.h"
 #include "base/text.h"
 #include "engines/engine_log.h"
 #include "engines/log_scan.h"
 
 namespace haypile {
 namespace {
-
-constexpr double kMib = 1024.0 * 1024.0;
 
 // The type in "K (q8_0):   6.38 MiB", and its bytes.
 struct Side {

@@ -11,14 +11,14 @@ namespace haypile {
 namespace {
 
 using Samples = std::vector<MetricSample>;
-using Names = std::initializer_list<std::string_view>;
+using NameList = std::initializer_list<std::string_view>;
 
-bool Is(const MetricSample& sample, Names names) {
+bool Is(const MetricSample& sample, NameList names) {
   return std::isfinite(sample.value) && std::find(names.begin(), names.end(), sample.name) != names.end();
 }
 
 // Over all label sets of whichever of the names is there.
-std::optional<double> Sum(const Samples& samples, Names names) {
+std::optional<double> Sum(const Samples& samples, NameList names) {
   std::optional<double> sum;
   for (const MetricSample& sample : samples) {
     if (Is(sample, names)) sum = sum.value_or(0.0) + sample.value;
@@ -26,7 +26,7 @@ std::optional<double> Sum(const Samples& samples, Names names) {
   return sum;
 }
 
-std::optional<double> Largest(const Samples& samples, Names names) {
+std::optional<double> Largest(const Samples& samples, NameList names) {
   std::optional<double> largest;
   for (const MetricSample& sample : samples) {
     if (Is(sample, names)) largest = std::max(largest.value_or(sample.value), sample.value);
@@ -76,7 +76,7 @@ LatencyQuantile QuantileOf(const Buckets& buckets, double quantile, double count
   return result;
 }
 
-std::optional<LatencyMetric> Latency(const Samples& samples, Names names) {
+std::optional<LatencyMetric> Latency(const Samples& samples, NameList names) {
   for (const std::string_view name : names) {
     const std::string base(name);
     const auto count = Sum(samples, {base + "_count"});

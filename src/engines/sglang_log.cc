@@ -1,12 +1,11 @@
 #include <algorithm>
 
+#include "base/bytes.h"
 #include "engines/engine_log.h"
 #include "engines/log_scan.h"
 
 namespace haypile {
 namespace {
-
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
 // "[2026-08-01 10:00:00 TP1] words" -> "TP1".
 std::string RankOf(std::string_view text) {

@@ -1,11 +1,10 @@
+#include "base/bytes.h"
 #include "base/text.h"
 #include "engines/engine_log.h"
 #include "engines/log_scan.h"
 
 namespace haypile {
 namespace {
-
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
 // A calibration run allocates a small pool before the real one: the last figures stand.
 PoolLine& Pool(LogRecord& record, const LogLine& line) {

@@ -1,5 +1,6 @@
 #include "evaluate/divergence.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/check.h"

@@ -6,6 +6,7 @@
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "base/check.h"
 #include "evaluate/seeded_random.h"

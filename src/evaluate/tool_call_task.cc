@@ -15,7 +15,7 @@ constexpr std::string_view kTools =
     "send_message(to, text): send a message\n"
     "get_weather(city, days): look up the weather of the next days\n\n";
 
-constexpr std::string_view kShots =
+constexpr std::string_view kCallShots =
     "Request: Set the light in the hall to 40.\n"
     "Call: {\"name\": \"set_light\", \"arguments\": {\"room\": \"hall\", \"level\": 40}}\n\n"
     "Request: Start a timer of 15 minutes.\n"
@@ -99,8 +99,8 @@ Task ToolCallTask(TaskForm form) {
   Task task{chat ? "tool_call_chat" : "tool_call", form, 64, {}};
   for (const Request& request : kRequests) {
     std::string prompt =
-        chat ? fmt::format("{}{}Request: {}\nReply with the JSON call alone.", kTools, kShots, request.text)
-             : fmt::format("{}{}Request: {}\nCall:", kTools, kShots, request.text);
+        chat ? fmt::format("{}{}Request: {}\nReply with the JSON call alone.", kTools, kCallShots, request.text)
+             : fmt::format("{}{}Request: {}\nCall:", kTools, kCallShots, request.text);
     task.items.push_back(
         {std::move(prompt), [call = request.call](std::string_view output) { return ToolCallPasses(output, call); }});
   }

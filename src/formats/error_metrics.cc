@@ -1,6 +1,8 @@
 #include "formats/error_metrics.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <random>
 #include <vector>

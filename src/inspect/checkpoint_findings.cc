@@ -37,7 +37,7 @@ bool AnyScaleFamily(const InspectReport& report) {
                      [](const FamilySummary& family) { return family.kind == KvScaleKind::kScale; });
 }
 
-void AddAbsentScales(const InspectReport& report, Findings* out) {
+void AddAbsentScales(const InspectReport& report, CheckpointFindings* out) {
   const bool no_cache = report.geometry && report.kv_layers.empty();  // recurrent layers only
   if (AnyScaleFamily(report) || report.headers.files.empty() || no_cache) return;
   const auto weight_scales =
@@ -63,7 +63,7 @@ void AddAbsentScales(const InspectReport& report, Findings* out) {
 }
 
 // KV scales and declaration, where one is there without the other.
-void AddOrphans(const InspectReport& report, Findings* out) {
+void AddOrphans(const InspectReport& report, CheckpointFindings* out) {
   if (!AnyScaleFamily(report)) return;
   const QuantizationDeclaration& declaration = report.declaration;
   if (!declaration.in_config && !declaration.in_hf_config) {
@@ -79,7 +79,7 @@ void AddOrphans(const InspectReport& report, Findings* out) {
   }
 }
 
-void AddAgreement(const InspectReport& report, Findings* out) {
+void AddAgreement(const InspectReport& report, CheckpointFindings* out) {
   const ScaleAgreement& agreement = report.agreement;
   const std::string text = "declared: " + agreement.declared + "; found: " + agreement.found + "; they " +
                            (agreement.disagreements.empty() ? "agree" : "do not agree");
@@ -98,7 +98,7 @@ void AddAgreement(const InspectReport& report, Findings* out) {
   }
 }
 
-void AddExcluded(const InspectReport& report, Findings* out) {
+void AddExcluded(const InspectReport& report, CheckpointFindings* out) {
   if (!report.declaration.excluded.empty() || (!report.declaration.in_config && !report.declaration.in_hf_config)) {
     return;
   }
@@ -119,7 +119,7 @@ void AddExcluded(const InspectReport& report, Findings* out) {
        "add the list to quantization_config ('ignore') and to hf_quant_config.json ('exclude_modules')"});
 }
 
-void AddSharedV(const InspectReport& report, Findings* out) {
+void AddSharedV(const InspectReport& report, CheckpointFindings* out) {
   std::vector<int> layers;
   for (const KvLayerNeed& need : report.kv_layers) {
     if (need.v_is_k) layers.push_back(need.layer);
@@ -133,7 +133,7 @@ void AddSharedV(const InspectReport& report, Findings* out) {
        "", layers});
 }
 
-void AddFnuz(const InspectReport& report, Findings* out) {
+void AddFnuz(const InspectReport& report, CheckpointFindings* out) {
   const bool fnuz = std::any_of(report.dtypes.begin(), report.dtypes.end(),
                                 [](const DtypeShare& share) { return share.dtype.find("FNUZ") != std::string::npos; });
   if (fnuz) {
@@ -171,7 +171,7 @@ std::string Nvfp4Convention(const InspectReport& report) {
   return divisor ? "amax/" + std::to_string(*divisor) : "amax/448 or amax/2688";
 }
 
-void AddConvention(InspectReport* report, Findings* out) {
+void AddConvention(InspectReport* report, CheckpointFindings* out) {
   if (!AnyScaleFamily(*report)) return;
   const QuantizationDeclaration& declaration = report->declaration;
   const std::string producer = declaration.producer.empty() ? declaration.method : declaration.producer;
@@ -244,8 +244,8 @@ std::string StaleIndexOutcomes(const CheckpointHeaders& headers) {
 
 }  // namespace
 
-Findings FileFindings(const CheckpointHeaders& headers) {
-  Findings findings;
+CheckpointFindings FileFindings(const CheckpointHeaders& headers) {
+  CheckpointFindings findings;
   const std::string rebuild = "rebuild model.safetensors.index.json from the headers: haypile inspect --write-index";
   if (headers.stale_index) {
     const size_t present = headers.indexed_files.size() - headers.missing_files.size();
@@ -339,8 +339,8 @@ ScaleAgreement AgreementOf(const InspectReport& report) {
   return agreement;
 }
 
-Findings WholeFindings(InspectReport* report) {
-  Findings findings;
+CheckpointFindings WholeFindings(InspectReport* report) {
+  CheckpointFindings findings;
   std::vector<const FamilySummary*> scales;
   for (const FamilySummary& family : report->scales) {
     if (family.kind == KvScaleKind::kScale) scales.push_back(&family);

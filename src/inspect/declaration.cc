@@ -315,8 +315,8 @@ Result<QuantizationDeclaration> ReadDeclaration(std::string_view config_json, st
   return declaration;
 }
 
-Findings DeclarationFindings(const QuantizationDeclaration& declaration) {
-  Findings findings;
+CheckpointFindings DeclarationFindings(const QuantizationDeclaration& declaration) {
+  CheckpointFindings findings;
   const auto shown = [](const std::string& value) { return value.empty() ? std::string("none") : value; };
   if (declaration.kv_conflict) {
     findings.push_back({FindingLevel::kWarning, "kv_dtype_conflict",

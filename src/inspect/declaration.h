@@ -48,6 +48,6 @@ Result<QuantizationDeclaration> ReadDeclaration(std::string_view config_json, st
                                                 const std::string& folder);
 
 // What is odd about the declaration by itself.
-Findings DeclarationFindings(const QuantizationDeclaration& declaration);
+CheckpointFindings DeclarationFindings(const QuantizationDeclaration& declaration);
 
 }  // namespace haypile

@@ -16,7 +16,7 @@ struct CheckpointFinding {
   std::vector<int> layers = {};  // it speaks of, ascending; empty: of the whole
 };
 
-using Findings = std::vector<CheckpointFinding>;
+using CheckpointFindings = std::vector<CheckpointFinding>;
 
 // "0-3, 7": runs of consecutive numbers; `numbers` ascending. Of many runs the first are written, and how many there
 // are.

@@ -21,7 +21,9 @@ bool IsFile(const std::string& path) {
   return std::filesystem::is_regular_file(path, ignored);
 }
 
-void Append(Findings more, Findings* all) { std::move(more.begin(), more.end(), std::back_inserter(*all)); }
+void Append(CheckpointFindings more, CheckpointFindings* all) {
+  std::move(more.begin(), more.end(), std::back_inserter(*all));
+}
 
 std::vector<DtypeShare> DtypesOf(const CheckpointHeaders& headers) {
   std::map<std::string, DtypeShare> shares;

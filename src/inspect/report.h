@@ -52,7 +52,7 @@ struct InspectReport {
   std::string convention;         // "amax/448", "amax/2688", "amax/448 or amax/2688"; empty: no scales
   std::string divisor_of_values;  // the same as the values tell it (DivisorOfValues); empty: they do not
   ScaleAgreement agreement;
-  Findings findings;
+  CheckpointFindings findings;
   std::vector<EngineOutcome> engines;
   ReadCount read;
   int tensor_parallel = 0;             // ranks that the user asks about; 0: none

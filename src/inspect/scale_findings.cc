@@ -60,7 +60,7 @@ const ValueRule kValueRules[] = {
 };
 
 void AddBadValues(const char* side, const ScalesByLayer& values, size_t all, const FamilySummary& family,
-                  Findings* out) {
+                  CheckpointFindings* out) {
   for (const ValueRule& rule : kValueRules) {
     size_t count = 0;
     std::vector<int> layers = LayersWith(values, rule.test, &count);
@@ -81,7 +81,7 @@ std::optional<double> EpsilonOf(const FamilySummary& family) {
 }
 
 void AddEpsilons(const char* side, const ScalesByLayer& values, size_t distinct, const FamilySummary& family,
-                 Findings* out) {
+                 CheckpointFindings* out) {
   const std::optional<double> epsilon = EpsilonOf(family);
   if (!epsilon || distinct < 2) return;  // of one value alone, the finding of constants speaks
   size_t count = 0;
@@ -99,7 +99,7 @@ void AddEpsilons(const char* side, const ScalesByLayer& values, size_t distinct,
 // Scales of FP8 (or of a cache that is not named) that are large: much is lost where they are dropped, or they are
 // none.
 void AddLarge(const char* side, const ScalesByLayer& values, const FamilySummary& family,
-              const QuantizationDeclaration& declaration, Findings* out) {
+              const QuantizationDeclaration& declaration, CheckpointFindings* out) {
   const std::string dtype = declaration.KvDtype();
   if (dtype.starts_with("nvfp4") || dtype.starts_with("int")) return;
   size_t count = 0;
@@ -131,7 +131,7 @@ bool Clamped(const ScaleStatistics& values) {
   return values.ones > 0 && values.ones < values.values && values.smallest == 1.0;
 }
 
-void AddAllOne(const FamilySummary& family, const QuantizationDeclaration& declaration, Findings* out) {
+void AddAllOne(const FamilySummary& family, const QuantizationDeclaration& declaration, CheckpointFindings* out) {
   const bool modelopt = declaration.producer == "modelopt" || declaration.method.starts_with("modelopt");
   out->push_back(
       {FindingLevel::kWarning, "kv_scales_all_one",
@@ -142,7 +142,7 @@ void AddAllOne(const FamilySummary& family, const QuantizationDeclaration& decla
        "the cache behaves as without scales: compare before you trust it, or calibrate"});
 }
 
-void AddConstants(const FamilySummary& family, const QuantizationDeclaration& declaration, Findings* out) {
+void AddConstants(const FamilySummary& family, const QuantizationDeclaration& declaration, CheckpointFindings* out) {
   const ScaleStatistics &k = family.k, &v = family.v;
   if (k.values + v.values < 2) return;
   if ((k.values == 0 || AllOne(k)) && (v.values == 0 || AllOne(v))) {
@@ -185,7 +185,7 @@ void AddConstants(const FamilySummary& family, const QuantizationDeclaration& de
 }
 
 // K and V have ranges of their own; alike in every layer, one was written for both.
-void AddAlike(const FamilySummary& family, Findings* out) {
+void AddAlike(const FamilySummary& family, CheckpointFindings* out) {
   const bool shared = family.family == KvScaleFamily::kShared || family.family == KvScaleFamily::kTrtLlm;
   if (shared || family.k_values.size() < 2 || family.k.distinct < 2 || family.k_values != family.v_values) return;
   out->push_back(
@@ -196,7 +196,7 @@ void AddAlike(const FamilySummary& family, Findings* out) {
        "V is often the smaller: calibrate K and V apart"});
 }
 
-void AddHeads(const FamilySummary& family, const std::vector<KvLayerNeed>& needs, Findings* out) {
+void AddHeads(const FamilySummary& family, const std::vector<KvLayerNeed>& needs, CheckpointFindings* out) {
   std::vector<int> wrong;
   const KvLayerNeed* first = nullptr;
   for (const KvLayerNeed& need : needs) {
@@ -219,7 +219,7 @@ void AddHeads(const FamilySummary& family, const std::vector<KvLayerNeed>& needs
                   ""});
 }
 
-void AddGranularity(const FamilySummary& family, const std::vector<KvLayerNeed>& needs, Findings* out) {
+void AddGranularity(const FamilySummary& family, const std::vector<KvLayerNeed>& needs, CheckpointFindings* out) {
   if (family.granularity == ScaleGranularity::kHead) AddHeads(family, needs, out);
   const bool mixed = family.granularity == ScaleGranularity::kMixed;
   if (!mixed && family.granularity != ScaleGranularity::kOther) return;
@@ -236,7 +236,7 @@ void AddGranularity(const FamilySummary& family, const std::vector<KvLayerNeed>&
 }
 
 void AddMissing(const char* side, const std::vector<int>& missing, size_t keepers, const std::string& family,
-                Findings* out) {
+                CheckpointFindings* out) {
   if (missing.empty()) return;
   out->push_back({FindingLevel::kWarning, "kv_scales_missing_layers",
                   fmt::format("{}: {} has no scale in {} of {} layers that keep it (layers {})", family, side,
@@ -253,7 +253,7 @@ std::vector<const FamilySummary*> ScalesAmong(const std::vector<FamilySummary>& 
   return result;
 }
 
-void AddTwoFamilies(const std::vector<const FamilySummary*>& families, Findings* out) {
+void AddTwoFamilies(const std::vector<const FamilySummary*>& families, CheckpointFindings* out) {
   for (size_t i = 0; i < families.size(); ++i) {
     for (size_t j = i + 1; j < families.size(); ++j) {
       const FamilySummary &a = *families[i], &b = *families[j];
@@ -274,7 +274,7 @@ void AddTwoFamilies(const std::vector<const FamilySummary*>& families, Findings*
   }
 }
 
-void AddUnplaced(const std::vector<const FamilySummary*>& families, Findings* out) {
+void AddUnplaced(const std::vector<const FamilySummary*>& families, CheckpointFindings* out) {
   for (const FamilySummary* family : families) {
     if (!family->heads_by_layer.contains(-1)) continue;
     out->push_back({FindingLevel::kWarning, "kv_scale_without_layer",
@@ -285,7 +285,7 @@ void AddUnplaced(const std::vector<const FamilySummary*>& families, Findings* ou
 }
 
 void AddStray(const std::vector<const FamilySummary*>& families, const std::vector<KvLayerNeed>& needs,
-              const ModelGeometry& geometry, const std::string& names, Findings* out) {
+              const ModelGeometry& geometry, const std::string& names, CheckpointFindings* out) {
   std::set<int> known, cacheless;
   for (const LayerGeometry& layer : geometry.layers) {
     known.insert(layer.index);
@@ -334,9 +334,9 @@ MissingScales MissingOf(const std::vector<FamilySummary>& families, const std::v
   return missing;
 }
 
-Findings CoverageFindings(const std::vector<FamilySummary>& families, const std::vector<KvLayerNeed>& needs,
-                          const ModelGeometry* geometry) {
-  Findings findings;
+CheckpointFindings CoverageFindings(const std::vector<FamilySummary>& families, const std::vector<KvLayerNeed>& needs,
+                                    const ModelGeometry* geometry) {
+  CheckpointFindings findings;
   const std::vector<const FamilySummary*> scales = ScalesAmong(families);
   if (scales.empty()) return findings;
   const MissingScales missing = MissingOf(families, needs);
@@ -354,9 +354,9 @@ Findings CoverageFindings(const std::vector<FamilySummary>& families, const std:
   return findings;
 }
 
-Findings ScaleFindings(const FamilySummary& family, const std::vector<KvLayerNeed>& needs,
-                       const QuantizationDeclaration& declaration) {
-  Findings findings;
+CheckpointFindings ScaleFindings(const FamilySummary& family, const std::vector<KvLayerNeed>& needs,
+                                 const QuantizationDeclaration& declaration) {
+  CheckpointFindings findings;
   if (family.kind == KvScaleKind::kBias) {
     findings.push_back(
         {FindingLevel::kWarning, "kv_bias",

@@ -41,7 +41,7 @@ TEST(ScaleFindingsTest, SoundScalesHaveNone) {
 TEST(ScaleFindingsTest, NamesTheLayersOfBadValues) {
   const double nan = std::nan("");
   const FamilySummary family = FamilyOf({0.031, 0, 0, 0.027}, {0.01, 0.02, -1, nan});
-  const Findings findings = ScaleFindings(family, {}, {});
+  const CheckpointFindings findings = ScaleFindings(family, {}, {});
   ASSERT_EQ(findings.size(), 3u);
   EXPECT_EQ(findings[0].code, "kv_scale_zero");
   EXPECT_EQ(findings[0].layers, (std::vector<int>{1, 2}));
@@ -78,7 +78,7 @@ TEST(ScaleFindingsTest, TellsConstants) {
   EXPECT_EQ(CodesOf(FamilyOf({0.5, 0.5, 0.5}, {0.25, 0.25, 0.25})),
             (Codes{"kv_scales_constant", "kv_scales_constant"}));
   EXPECT_EQ(CodesOf(FamilyOf({1, 1, 1.5}, {0.1, 0.2, 0.3})), (Codes{"kv_scale_large", "kv_scales_clamped"}));
-  const Findings clamped = ScaleFindings(FamilyOf({1, 1, 1.5}, {0.1, 0.2, 0.3}), {}, {});
+  const CheckpointFindings clamped = ScaleFindings(FamilyOf({1, 1, 1.5}, {0.1, 0.2, 0.3}), {}, {});
   EXPECT_NE(clamped[1].text.find("no value of K is below 1.0 and 2 of 3"), std::string::npos) << clamped[1].text;
 }
 
@@ -125,7 +125,7 @@ TEST(CoverageFindingsTest, FamiliesCompleteEachOther) {
   second.k_layers = second.v_layers = {1};
   EXPECT_TRUE(CoverageFindings({first, second}, needs, nullptr).empty());
   second.k_layers = second.v_layers = {0, 1};
-  const Findings twice = CoverageFindings({first, second}, needs, nullptr);
+  const CheckpointFindings twice = CoverageFindings({first, second}, needs, nullptr);
   ASSERT_EQ(twice.size(), 1u);
   EXPECT_EQ(twice[0].code, "kv_scales_twice");
   EXPECT_EQ(twice[0].layers, std::vector<int>{0});

@@ -11,7 +11,8 @@ namespace haypile {
 namespace {
 
 // model_type of config.json and the architectures of GGUF files; src/checkpoint reads the same.
-constexpr std::array<std::string_view, 6> kFamilies = {"llama", "mistral", "qwen2", "qwen3", "gemma3_text", "gemma3"};
+constexpr std::array<std::string_view, 6> kRunFamilies = {"llama", "mistral",     "qwen2",
+                                                          "qwen3", "gemma3_text", "gemma3"};
 
 bool Runs(const LayerGeometry& layer) {
   const bool kind = layer.cache == CacheKind::kFullAttention || layer.cache == CacheKind::kSlidingWindow;
@@ -19,7 +20,7 @@ bool Runs(const LayerGeometry& layer) {
 }
 
 // What spec needs to read skip layers: their number and windows.
-ModelSpec Layers(const ModelGeometry& model) {
+ModelSpec WindowsOf(const ModelGeometry& model) {
   ModelSpec spec;
   spec.layer_count = static_cast<int>(model.layers.size());
   for (const LayerGeometry& layer : model.layers) spec.layers.push_back({layer.window, false});
@@ -39,8 +40,8 @@ Status CheckHeadDim(KvFormat format, int head_dim) {
 }  // namespace
 
 std::string HaypileRefusal(const ModelGeometry& model) {
-  const bool family = std::find(kFamilies.begin(), kFamilies.end(), model.model_type) != kFamilies.end() ||
-                      std::find(kFamilies.begin(), kFamilies.end(), model.architecture) != kFamilies.end();
+  const bool family = std::find(kRunFamilies.begin(), kRunFamilies.end(), model.model_type) != kRunFamilies.end() ||
+                      std::find(kRunFamilies.begin(), kRunFamilies.end(), model.architecture) != kRunFamilies.end();
   if (!family) {
     return "Haypile's engine runs llama, mistral, qwen2, qwen3 and gemma3 models; this one is " +
            (model.model_type.empty() ? "of no named type" : model.model_type);
@@ -56,7 +57,7 @@ Result<KvPoolRequest> HaypilePoolRequest(const ModelGeometry& model, const PlanR
                      ParseKvDtype(request.kv_cache_dtype == "auto" ? "bf16" : request.kv_cache_dtype));
   std::string skip;
   for (const std::string& entry : request.skip_layers) skip += (skip.empty() ? "" : " ") + entry;
-  HAYPILE_TRY_ASSIGN(const std::vector<bool> skipped, ParseSkipLayers(skip, Layers(model)));
+  HAYPILE_TRY_ASSIGN(const std::vector<bool> skipped, ParseSkipLayers(skip, WindowsOf(model)));
   KvPoolRequest pool;
   for (size_t i = 0; i < model.layers.size(); ++i) {
     const LayerGeometry& layer = model.layers[i];

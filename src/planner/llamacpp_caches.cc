@@ -84,13 +84,11 @@ int64_t RecurrentElements(const StateShape& state) {
   return int64_t{state.value_heads} * state.value_head_dim * state.key_head_dim;
 }
 
-int64_t Padded(int64_t cells) { return (cells + kLlamacppPadding - 1) / kLlamacppPadding * kLlamacppPadding; }
-
 // A window's cells hold the window of every sequence of the stream and one micro-batch.
 int64_t WindowCells(const LlamacppContext& context, int window, bool swa_full) {
   if (swa_full) return context.n_ctx_seq;
   const int64_t sequences = context.unified ? context.n_seq_max : 1;
-  return Padded(std::min(context.n_ctx_seq, window * sequences + context.n_ubatch));
+  return PaddedCells(std::min(context.n_ctx_seq, window * sequences + context.n_ubatch));
 }
 
 void AddState(const LayerGeometry& layer, LlamacppCache& cache) {

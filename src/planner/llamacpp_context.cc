@@ -12,8 +12,6 @@ constexpr int64_t kDefaultSlots = 4;  // of llama-server without -np, which then
 constexpr int64_t kDefaultBatch = 2048;
 constexpr int64_t kDefaultMicroBatch = 512;
 
-int64_t Padded(int64_t cells) { return (cells + kLlamacppPadding - 1) / kLlamacppPadding * kLlamacppPadding; }
-
 bool AutomaticSlots(const PlanRequest& request) { return request.parallel_slots <= 0; }
 int64_t Slots(const PlanRequest& request) { return AutomaticSlots(request) ? kDefaultSlots : request.parallel_slots; }
 bool Unified(const PlanRequest& request) { return AutomaticSlots(request) || request.kv_unified; }
@@ -90,11 +88,11 @@ Result<LlamacppContext> ResolveLlamacppContext(const ModelGeometry& model, const
   context.n_batch = std::min(asked, request.batch.value_or(kDefaultBatch));
   const int64_t micro = request.ubatch.value_or(kDefaultMicroBatch);
   context.n_ubatch = micro == 0 ? context.n_batch : std::min(context.n_batch, micro);
-  context.n_ctx = Padded(asked);
+  context.n_ctx = PaddedCells(asked);
   if (context.unified) {
     context.n_ctx_seq = context.n_ctx;
   } else {
-    context.n_ctx_seq = Padded(context.n_ctx / context.n_seq_max);
+    context.n_ctx_seq = PaddedCells(context.n_ctx / context.n_seq_max);
     context.rounded = context.n_ctx_seq * context.n_seq_max != context.n_ctx;
     context.n_ctx = context.n_ctx_seq * context.n_seq_max;
   }

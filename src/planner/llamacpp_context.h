@@ -31,6 +31,9 @@ struct LlamacppContext {
 
 // Cells of a cache are a multiple of this (ggml-org/llama.cpp #17046).
 inline constexpr int64_t kLlamacppPadding = 256;
+constexpr int64_t PaddedCells(int64_t cells) {
+  return (cells + kLlamacppPadding - 1) / kLlamacppPadding * kLlamacppPadding;
+}
 // Most sequences of one context.
 inline constexpr int64_t kLlamacppMaxSequences = 256;
 

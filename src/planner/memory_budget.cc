@@ -6,11 +6,10 @@
 #include <cmath>
 #include <map>
 
+#include "base/bytes.h"
+
 namespace haypile {
 namespace {
-
-constexpr int64_t kGib = int64_t{1} << 30;
-constexpr int64_t kMib = int64_t{1} << 20;
 
 struct WeightDtype {
   const char* name;

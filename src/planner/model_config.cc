@@ -242,7 +242,7 @@ Status ReadLayers(const ConfigObject& config, const ConfigObject& outer, const M
 }
 
 // DeepSeek-V4: expert_dtype says that the routed experts are stored in another format than the rest.
-Status MixExpertFormat(const ConfigObject& config, const ParameterCount& count, ModelGeometry* model) {
+Status MixExpertFormat(const ConfigObject& config, const ParameterTotals& count, ModelGeometry* model) {
   HAYPILE_TRY_ASSIGN(const std::string expert_dtype, config.String("expert_dtype"));
   const int64_t quantized = model->parameters - model->unquantized_parameters;
   if (expert_dtype != "fp4" || model->weights.name != "fp8" || quantized < count.experts || quantized == 0) return {};
@@ -255,7 +255,7 @@ Status MixExpertFormat(const ConfigObject& config, const ParameterCount& count, 
 
 Status ReadParameters(const ConfigObject& config, const ConfigObject& outer, const ModelShape& shape,
                       const KeptShares& kept, ModelGeometry* model) {
-  HAYPILE_TRY_ASSIGN(const ParameterCount count, CountParameters(config, outer, shape));
+  HAYPILE_TRY_ASSIGN(const ParameterTotals count, CountParameters(config, outer, shape));
   model->tied_embeddings = count.tied_embeddings;
   // Without a model type nobody can say which of a model's layers have experts, or whether its embeddings are one.
   const bool nameless = shape.model_type.empty() && shape.architecture.empty();
@@ -283,7 +283,7 @@ Result<ModelGeometry> ReadModel(const ConfigObject& outer, const std::string& na
     HAYPILE_TRY_ASSIGN(model.model_type, outer.String("model_type"));
   }
   HAYPILE_TRY_ASSIGN(
-      const ModelFamily family,
+      const ConfigFamily family,
       FindFamily(text, model.model_type, text_architecture.empty() ? model.architecture : text_architecture));
   if (model.architecture.empty()) model.architecture = text_architecture;
   HAYPILE_TRY_ASSIGN(ModelShape shape, ReadModelSizes(text, family));

@@ -15,7 +15,7 @@ using enum StateFields;
 
 // Defaults are those of the families' published config classes. Families of plain full attention need a row only for
 // their traits.
-constexpr ModelFamily kFamilies[] = {
+constexpr ConfigFamily kFamilies[] = {
     {.model_type = "llama"},
     {.model_type = "mistral", .window = kWholeModel},
     {.model_type = "ministral3", .window = kWholeModel},
@@ -180,8 +180,8 @@ constexpr TellingField kTellingFields[] = {
     {"attention_chunk_size", "llama4_text"},
 };
 
-const ModelFamily* ByType(std::string_view model_type) {
-  for (const ModelFamily& family : kFamilies) {
+const ConfigFamily* ByType(std::string_view model_type) {
+  for (const ConfigFamily& family : kFamilies) {
     if (family.model_type == model_type) return &family;
   }
   return nullptr;
@@ -271,15 +271,16 @@ bool TellsOfCache(const std::string& field) {
 
 }  // namespace
 
-Result<ModelFamily> FindFamily(const ConfigObject& config, std::string_view model_type, std::string_view architecture) {
+Result<ConfigFamily> FindFamily(const ConfigObject& config, std::string_view model_type,
+                                std::string_view architecture) {
   HAYPILE_TRY(RefuseKnownOddities(config, model_type, architecture));
-  if (const ModelFamily* family = ByType(model_type)) return *family;
-  if (const ModelFamily* family = ByArchitecture(kFamilies, architecture)) return *family;
-  if (!model_type.empty() || !architecture.empty()) return ModelFamily{};
+  if (const ConfigFamily* family = ByType(model_type)) return *family;
+  if (const ConfigFamily* family = ByArchitecture(kFamilies, architecture)) return *family;
+  if (!model_type.empty() || !architecture.empty()) return ConfigFamily{};
   for (const TellingField& telling : kTellingFields) {
     if (config.IsSet(telling.field)) return *ByType(telling.model_type);
   }
-  return ModelFamily{};
+  return ConfigFamily{};
 }
 
 Status RefuseUnreadCacheFields(const ConfigObject& config) {

@@ -47,7 +47,7 @@ enum FamilyTraits : uint32_t {
 };
 
 // What a family's published config classes and model code mean by fields that configs leave out.
-struct ModelFamily {
+struct ConfigFamily {
   std::string_view model_type;
   WindowRule window = WindowRule::kUnknown;
   int default_window = 0;  // 0: the field must be there
@@ -61,7 +61,7 @@ struct ModelFamily {
 
 // By the model type of the text part, else by the architecture, else by fields that only one family has. A family of no
 // known name has an empty model_type: plain decoder layers. kUnsupported names a family whose cache is known to differ.
-Result<ModelFamily> FindFamily(const ConfigObject& config, std::string_view model_type, std::string_view architecture);
+Result<ConfigFamily> FindFamily(const ConfigObject& config, std::string_view model_type, std::string_view architecture);
 
 // kUnsupported when a field that nothing has read looks as if it changed what a layer caches.
 Status RefuseUnreadCacheFields(const ConfigObject& config);

@@ -1,5 +1,6 @@
 #include "planner/model_config_fields.h"
 
+#include <functional>
 #include <limits>
 
 #include "base/json.h"

@@ -197,7 +197,7 @@ Status ReadChunkedLayers(const ConfigObject& config, ModelShape* shape) {
 }
 
 // EXAONE 4 also spells its period "LLLG".
-Result<std::string> PeriodLetters(const ConfigObject& config, const ModelFamily& family) {
+Result<std::string> PeriodLetters(const ConfigObject& config, const ConfigFamily& family) {
   const std::string_view field = config.FirstOf({"sliding_window_pattern", "_sliding_window_pattern"});
   const Json* value = field.empty() ? nullptr : config.Find(field);
   if (value != nullptr && value->is_string()) {

@@ -22,7 +22,7 @@ Result<int64_t> FalconKvHeads(const ConfigObject& config, int64_t query_heads) {
   return multi_query ? 1 : query_heads;
 }
 
-Result<int64_t> ReadKvHeads(const ConfigObject& config, const ModelFamily& family, int64_t query_heads) {
+Result<int64_t> ReadKvHeads(const ConfigObject& config, const ConfigFamily& family, int64_t query_heads) {
   if (family.model_type == "falcon" || family.model_type.starts_with("RefinedWeb")) {
     return FalconKvHeads(config, query_heads);
   }
@@ -107,7 +107,7 @@ Status ReadHeads(const ConfigObject& config, ModelShape* shape) {
   return {};
 }
 
-Result<int64_t> ReadLayerCount(const ConfigObject& config, const ModelFamily& family) {
+Result<int64_t> ReadLayerCount(const ConfigObject& config, const ConfigFamily& family) {
   // Only these families call their layers "num_layers": elsewhere it counts something else.
   if (family.model_type == "chatglm") return config.Int("num_layers", 1, kMaxLayers);
   if (family.model_type == "t5" || family.model_type == "mt5") {
@@ -164,7 +164,7 @@ Status ReadHeadShapes(const ConfigObject& config, ModelShape* shape) {
 
 }  // namespace
 
-Result<ModelShape> ReadModelSizes(const ConfigObject& config, const ModelFamily& family) {
+Result<ModelShape> ReadModelSizes(const ConfigObject& config, const ConfigFamily& family) {
   ModelShape shape;
   shape.family = family;
   HAYPILE_TRY_ASSIGN(shape.model_type, config.String("model_type"));

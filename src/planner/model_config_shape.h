@@ -32,7 +32,7 @@ struct HeadShape {
 
 // A config's sizes under one set of names. 0: the config does not say and nothing needs it.
 struct ModelShape {
-  ModelFamily family;
+  ConfigFamily family;
   std::string model_type;    // of the text part
   std::string architecture;  // may be empty
   int64_t layers = 0;
@@ -65,7 +65,7 @@ struct ModelShape {
 };
 
 // Sizes and heads only: no blocks, window or state yet.
-Result<ModelShape> ReadModelSizes(const ConfigObject& config, const ModelFamily& family);
+Result<ModelShape> ReadModelSizes(const ConfigObject& config, const ConfigFamily& family);
 // The state of the family's recurrent layers; call only for families that have one.
 Result<StateShape> ReadStateShape(const ConfigObject& config, const ModelShape& shape);
 // Sets `blocks` and `window`, and for a config that only lists its layers, `layers`.

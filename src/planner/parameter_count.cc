@@ -171,7 +171,7 @@ double Embeddings(const ModelShape& s, bool tied) {
 }
 
 // What needs a rule of its own that nobody has written yet.
-bool LacksRule(const ConfigObject& config, const ModelFamily& family) {
+bool LacksRule(const ConfigObject& config, const ConfigFamily& family) {
   const Json* width = config.Find("intermediate_size");
   const bool by_layer = (width != nullptr && width->is_array()) || config.IsSet("num_attention_heads_per_layer");
   return by_layer || family.Is(kNoParameterRule) || config.IsSet("hidden_size_per_layer_input");
@@ -200,10 +200,11 @@ Result<Sums> SumBlocks(const ConfigObject& config, const ModelShape& shape, cons
 
 }  // namespace
 
-Result<ParameterCount> CountParameters(const ConfigObject& config, const ConfigObject& outer, const ModelShape& shape) {
+Result<ParameterTotals> CountParameters(const ConfigObject& config, const ConfigObject& outer,
+                                        const ModelShape& shape) {
   HAYPILE_TRY_ASSIGN(const bool outer_tied, outer.Bool("tie_word_embeddings", shape.family.Is(kTied)));
   HAYPILE_TRY_ASSIGN(const bool tied, config.Bool("tie_word_embeddings", outer_tied));
-  ParameterCount count;
+  ParameterTotals count;
   count.tied_embeddings = tied;
   if (LacksRule(config, shape.family)) return count;
   HAYPILE_TRY_ASSIGN(const FeedForwardShape ff, ReadFeedForward(config, shape));

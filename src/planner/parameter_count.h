@@ -8,7 +8,7 @@ namespace haypile {
 
 // Parameters of a model's text part by what quantizers treat alike; MTP layers and encoders of images or sound are left
 // out. Counts are 0 when the config lacks a size that they need.
-struct ParameterCount {
+struct ParameterTotals {
   int64_t embeddings = 0;  // input embedding, output head when it is a tensor of its own, learned positions
   int64_t attention = 0;   // attention and state layers
   int64_t dense = 0;       // feed-forward layers that every token takes, shared experts without them
@@ -24,6 +24,6 @@ struct ParameterCount {
 
 // `outer` is the whole config.json, which may say whether embeddings are tied when the text part does not. kMalformed
 // for a field of the wrong type or range.
-Result<ParameterCount> CountParameters(const ConfigObject& config, const ConfigObject& outer, const ModelShape& shape);
+Result<ParameterTotals> CountParameters(const ConfigObject& config, const ConfigObject& outer, const ModelShape& shape);
 
 }  // namespace haypile

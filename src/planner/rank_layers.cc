@@ -1,8 +1,25 @@
 #include "planner/rank_layers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace haypile {
+
+Status CheckPoolAndRanks(std::string_view engine, const ModelGeometry& model, const PlanRequest& request) {
+  if (request.pool_bytes_per_rank.empty()) {
+    return Error(ErrorCode::kInvalidArgument, std::string(engine) + ": the pool's bytes are not known");
+  }
+  if (request.tensor_parallel < 1 || request.pipeline_parallel < 1) {
+    return Error(ErrorCode::kInvalidArgument, "--tp and --pp must be at least 1");
+  }
+  const int64_t layers = model.layers.empty() ? 0 : model.layers.back().index + 1;
+  if (request.pipeline_parallel > layers) {
+    return Error(ErrorCode::kInvalidArgument,
+                 fmt::format("--pp {}: the model has {} layers", request.pipeline_parallel, layers));
+  }
+  return {};
+}
 
 int KvHeadsOfRank(int kv_heads, int tensor_parallel) { return std::max(1, kv_heads / tensor_parallel); }
 

@@ -1,13 +1,19 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "planner/model_geometry.h"
+#include "planner/plan_request.h"
 
 namespace haypile {
 
 // What of a model lies on one rank, where SGLang and TensorRT-LLM divide alike.
+
+// kInvalidArgument when the pool's bytes are not known, or the model cannot be divided into so many ranks and stages.
+Status CheckPoolAndRanks(std::string_view engine, const ModelGeometry& model, const PlanRequest& request);
 
 // KV heads of a layer on one rank of `tensor_parallel`: an equal part, or one head that several ranks keep a copy of.
 int KvHeadsOfRank(int kv_heads, int tensor_parallel);

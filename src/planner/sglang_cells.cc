@@ -21,7 +21,7 @@ constexpr int kLatentQuantBlock = 128;
 
 bool IsSparse(const LayerGeometry& layer) { return layer.cache == CacheKind::kMla && layer.index_head_dim > 0; }
 
-Status CheckLayer(const ModelGeometry& model, const LayerGeometry& layer) {
+Status CheckSglangLayer(const ModelGeometry& model, const LayerGeometry& layer) {
   std::string what;
   if (layer.cache == CacheKind::kCrossAttention) what = "cross attention";
   if (layer.cache == CacheKind::kMla && layer.compress_ratio != 1) what = "compressed latent rows (DeepSeek-V4)";
@@ -197,7 +197,7 @@ Result<SglangCells> CellsOfStage(const ModelGeometry& model, const std::vector<L
   std::vector<LayerGeometry> layers = stage;
   const bool separate = SglangSeparatesWindows(model);
   for (LayerGeometry& layer : layers) {
-    HAYPILE_TRY(CheckLayer(model, layer));
+    HAYPILE_TRY(CheckSglangLayer(model, layer));
     if (!KeepsTokens(layer)) continue;
     if (!separate && IsWindowed(layer)) layer.cache = CacheKind::kFullAttention;
     cells.latent = cells.latent || layer.cache == CacheKind::kMla;

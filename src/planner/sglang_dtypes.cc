@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* kChoices = "auto, fp8_e5m2, fp8_e4m3, bf16, bfloat16, mxfp8, nvfp4, fp4_mx_block16";
 
-SglangDtype Refused(const std::string& asked, std::string reason) {
+SglangDtype RefusedDtype(const std::string& asked, std::string reason) {
   SglangDtype dtype;
   dtype.name = asked;
   dtype.refusal = std::move(reason);
@@ -72,11 +72,12 @@ SglangDtype ResolveSglangDtype(const ModelGeometry& model, const std::string& as
   if (asked == "fp4_mx_block16") return Fp4(asked, "FP4_MX_BLOCK16", request);
   if (asked == "fp4_e2m1" && request.version < kSglangNewNames) return Fp4(asked, "", request);
   if (asked == "fp4_e2m1") {
-    return Refused(asked, "--kv-cache-dtype=fp4_e2m1 is deprecated. Use --kv-cache-dtype=fp4_mx_block16.");
+    return RefusedDtype(asked, "--kv-cache-dtype=fp4_e2m1 is deprecated. Use --kv-cache-dtype=fp4_mx_block16.");
   }
-  if (asked == "mxfp4") return Refused(asked, "--kv-cache-dtype=mxfp4 is kept for blocks of 32; use fp4_mx_block16");
-  return Refused(asked,
-                 fmt::format("argument --kv-cache-dtype: invalid choice: '{}' (choose from {})", asked, kChoices));
+  if (asked == "mxfp4")
+    return RefusedDtype(asked, "--kv-cache-dtype=mxfp4 is kept for blocks of 32; use fp4_mx_block16");
+  return RefusedDtype(asked,
+                      fmt::format("argument --kv-cache-dtype: invalid choice: '{}' (choose from {})", asked, kChoices));
 }
 
 }  // namespace haypile

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/bytes.h"
 #include "planner/number_text.h"
 #include "planner/pool_plan.h"
 #include "planner/rank_layers.h"
@@ -13,12 +14,10 @@
 namespace haypile {
 namespace {
 
-constexpr double kGb = 1LL << 30;
-
 // "KV Cache is allocated" of one pool: its buffers have one page more than tokens.
 std::string PoolLine(const SglangRows& rows, bool latent, int64_t tokens, int64_t page, const SglangDtype& dtype,
                      const PlanRequest& request) {
-  const auto gb = [&](int64_t bytes) { return static_cast<double>(bytes * (tokens + page)) / kGb; };
+  const auto gb = [&](int64_t bytes) { return static_cast<double>(bytes * (tokens + page)) / kGib; };
   std::string line = "KV Cache is allocated. ";
   if (request.version >= kSglangNewNames) line += "dtype: " + dtype.torch_name + ", ";
   line += fmt::format("#tokens: {}, ", tokens);
@@ -62,7 +61,7 @@ void AddLogLines(const SglangSizes& sizes, const SglangDtype& dtype, const PlanR
   if (cells.windowed()) {
     const double gb = static_cast<double>(cells.window.total() * (stage.window_tokens + stage.page) +
                                           cells.full.total() * (stage.full_tokens + stage.page)) /
-                      kGb;
+                      kGib;
     lines.push_back(fmt::format("SWAKVPool mem usage: {:.2f} GB, swa size: {}, full size: {}", gb, stage.window_tokens,
                                 stage.full_tokens));
   }

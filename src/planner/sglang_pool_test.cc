@@ -1,18 +1,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <memory>
-#include <numeric>
 
+#include "base/bytes.h"
 #include "base/json.h"
 #include "planner/known_geometry_test.h"
+#include "planner/plan_checks_test.h"
 #include "planner/pool_plan.h"
 
 namespace haypile {
 namespace {
-
-constexpr int64_t kGb = int64_t{1} << 30;
 
 PlanRequest Request(const std::string& dtype, int64_t pool, int tp = 1) {
   PlanRequest request;
@@ -30,17 +30,6 @@ PoolPlan Plan(const ModelGeometry& model, const PlanRequest& request) {
   return plan.ok() ? plan.value() : PoolPlan{};
 }
 
-bool Has(const std::vector<std::string>& lines, const std::string& part) {
-  return std::any_of(lines.begin(), lines.end(),
-                     [&](const std::string& line) { return line.find(part) != std::string::npos; });
-}
-
-void ExpectSharesAddUp(const PoolPlan& plan) {
-  const int64_t sum = std::accumulate(plan.shares.begin(), plan.shares.end(), int64_t{0},
-                                      [](int64_t total, const ByteShare& share) { return total + share.bytes; });
-  EXPECT_EQ(sum, plan.pool_bytes) << plan.kv_cache_dtype;
-}
-
 TEST(SglangPool, PlansTheHybridAtTwoRanks) {
   // Pools that held these tokens; the remainder of a cell changes nothing.
   const PoolPlan fp8 = Plan(Hybrid27b(), Request("fp8_e4m3", 2'887'228LL * 16384 + 16383, 2));
@@ -50,18 +39,18 @@ TEST(SglangPool, PlansTheHybridAtTwoRanks) {
   EXPECT_EQ(fp4.bytes_per_token, 10240);  // 9,216 stored and a workspace of one layer
   EXPECT_EQ(fp4.pool_tokens, 1'979'584);
   EXPECT_EQ(fp4.block_size, 64);
-  EXPECT_TRUE(Has(fp4.warnings, "1024 bytes a token go to an FP8 workspace"));
-  EXPECT_TRUE(Has(fp4.log_lines, "NVFP4 KV Cache might lead to an accuracy drop!"));
-  EXPECT_TRUE(Has(fp8.log_lines,
-                  "KV Cache is allocated. dtype: torch.float8_e4m3fn, #tokens: 2887228, K size: 22.03 GB, "
-                  "V size: 22.03 GB"));
+  EXPECT_TRUE(HasLineWith(fp4.warnings, "1024 bytes a token go to an FP8 workspace"));
+  EXPECT_TRUE(HasLineWith(fp4.log_lines, "NVFP4 KV Cache might lead to an accuracy drop!"));
+  EXPECT_TRUE(HasLineWith(fp8.log_lines,
+                          "KV Cache is allocated. dtype: torch.float8_e4m3fn, #tokens: 2887228, K size: 22.03 GB, "
+                          "V size: 22.03 GB"));
   ExpectSharesAddUp(fp8);
   ExpectSharesAddUp(fp4);
 }
 
 TEST(SglangPool, ChargesTheCellOfEveryDtype) {
   const auto cell = [](const ModelGeometry& model, const std::string& dtype) {
-    return Plan(model, Request(dtype, 20 * kGb)).bytes_per_token;
+    return Plan(model, Request(dtype, 20 * kGib)).bytes_per_token;
   };
   EXPECT_EQ(cell(Llama8b(), "auto"), 131072);
   EXPECT_EQ(cell(Llama8b(), "bf16"), 131072);
@@ -78,7 +67,7 @@ TEST(SglangPool, ChargesTheCellOfEveryDtype) {
 
 TEST(SglangPool, RefusesDtypesInTheEnginesWords) {
   const auto reason = [](const std::string& dtype, EngineVersion version, int sm) {
-    PlanRequest request = Request(dtype, kGb);
+    PlanRequest request = Request(dtype, kGib);
     request.version = version;
     request.gpu_sm = sm;
     const PoolPlan plan = Plan(Llama8b(), request);
@@ -97,11 +86,11 @@ TEST(SglangPool, FollowsModelOptCheckpointsAlone) {
   ModelGeometry model = Llama8b();
   model.checkpoint_kv_dtype = "fp8";
   model.quantization_method = "modelopt";
-  EXPECT_EQ(Plan(model, Request("auto", kGb)).resolved_kv_cache_dtype, "fp8_e4m3");
+  EXPECT_EQ(Plan(model, Request("auto", kGib)).resolved_kv_cache_dtype, "fp8_e4m3");
   model.quantization_method = "compressed-tensors";
-  const PoolPlan plan = Plan(model, Request("auto", kGb));
+  const PoolPlan plan = Plan(model, Request("auto", kGib));
   EXPECT_EQ(plan.resolved_kv_cache_dtype, "bfloat16");
-  EXPECT_TRUE(Has(plan.warnings, "does not follow"));
+  EXPECT_TRUE(HasLineWith(plan.warnings, "does not follow"));
 }
 
 // The geometry of a row, by config.json's numbers.
@@ -150,7 +139,7 @@ TEST(SglangPool, AgreesWithPublicLogs) {
     const bool latent = row.contains("kv_gb");
     const double gb = (latent ? row["kv_gb"] : row["k_gb"]).get<double>();
     const auto tokens_at = [&](double printed) {
-      request.pool_bytes_per_rank = {static_cast<int64_t>(printed * (latent ? 1 : 2) * kGb)};
+      request.pool_bytes_per_rank = {static_cast<int64_t>(printed * (latent ? 1 : 2) * kGib)};
       return Plan(model, request).pool_tokens;
     };
     const int64_t tokens = row["tokens"].get<int64_t>();
@@ -161,7 +150,8 @@ TEST(SglangPool, AgreesWithPublicLogs) {
     EXPECT_EQ(plan.pool_tokens, tokens) << id;
     char size[64];
     std::snprintf(size, sizeof(size), latent ? "KV size: %.2f GB" : "K size: %.2f GB", gb);
-    EXPECT_TRUE(Has(plan.log_lines, size)) << id << " " << size << " " << plan.log_lines[plan.log_lines.size() - 2];
+    EXPECT_TRUE(HasLineWith(plan.log_lines, size))
+        << id << " " << size << " " << plan.log_lines[plan.log_lines.size() - 2];
     ExpectSharesAddUp(plan);
   }
   EXPECT_EQ(rows, 21);
@@ -177,7 +167,7 @@ TEST(SglangPool, SplitsStatesFromTokensAsPublicLogsDo) {
     ++rows;
     const std::string id = row["id"].get<std::string>();
     const ModelGeometry model = RowModel(row["geometry"]);
-    PlanRequest request = Request(row["kv_cache_dtype"].get<std::string>(), kGb, row["tp"].get<int>());
+    PlanRequest request = Request(row["kv_cache_dtype"].get<std::string>(), kGib, row["tp"].get<int>());
     request.version = ParseEngineVersion(row["version"].get<std::string>()).value();
     const PoolPlan probe = Plan(model, request);
     const int64_t slots = row["states"]["slots"].get<int64_t>(), tokens = row["tokens"].get<int64_t>();
@@ -190,7 +180,7 @@ TEST(SglangPool, SplitsStatesFromTokensAsPublicLogsDo) {
     std::snprintf(line, sizeof(line), "max_mamba_cache_size: %d, conv_state size: %.2fGB, ssm_state size: %.2fGB",
                   static_cast<int>(slots), row["states"]["conv_gb"].get<double>(),
                   row["states"]["ssm_gb"].get<double>());
-    EXPECT_TRUE(Has(plan.log_lines, line)) << id << " " << line << "\n" << plan.log_lines[0];
+    EXPECT_TRUE(HasLineWith(plan.log_lines, line)) << id << " " << line << "\n" << plan.log_lines[0];
     ExpectSharesAddUp(plan);
   }
   EXPECT_EQ(rows, 3);
@@ -210,11 +200,12 @@ TEST(SglangPool, SharesOutWindows) {
   request.block_size = 1;
   const PoolPlan plan = Plan(Gemma4Mid(), request);
   EXPECT_EQ(plan.pool_tokens, 765'776);
-  EXPECT_TRUE(Has(plan.log_lines, "Use sliding window memory pool. full_layer_tokens=765776, swa_layer_tokens=612620"));
-  EXPECT_TRUE(Has(plan.log_lines, "#tokens: 612620, K size: 26.29 GB, V size: 26.29 GB"));
-  EXPECT_TRUE(Has(plan.log_lines, "#tokens: 765776, K size: 1.64 GB, V size: 1.64 GB"));
-  EXPECT_TRUE(Has(plan.log_lines, "SWAKVPool mem usage: 55.87 GB, swa size: 612620, full size: 765776"));
-  EXPECT_TRUE(Has(plan.warnings, "the capacity is that of FP8"));
+  EXPECT_TRUE(
+      HasLineWith(plan.log_lines, "Use sliding window memory pool. full_layer_tokens=765776, swa_layer_tokens=612620"));
+  EXPECT_TRUE(HasLineWith(plan.log_lines, "#tokens: 612620, K size: 26.29 GB, V size: 26.29 GB"));
+  EXPECT_TRUE(HasLineWith(plan.log_lines, "#tokens: 765776, K size: 1.64 GB, V size: 1.64 GB"));
+  EXPECT_TRUE(HasLineWith(plan.log_lines, "SWAKVPool mem usage: 55.87 GB, swa size: 612620, full size: 765776"));
+  EXPECT_TRUE(HasLineWith(plan.warnings, "the capacity is that of FP8"));
   ExpectSharesAddUp(plan);
   EXPECT_EQ(Plan(Gemma4Mid(), Request("fp8_e4m3", static_cast<int64_t>(765'776 * cell) + 1000)).pool_tokens, 765'776);
 }
@@ -229,11 +220,11 @@ TEST(SglangPool, RefusesAWindowPoolThatHoldsNoRequest) {
 
 TEST(SglangPool, ChargesDraftersByTheirKind) {
   const auto draft = std::make_shared<ModelGeometry>(DenseModel("eagle", "llama", 1, 8, 128, 131072));
-  PlanRequest request = Request("fp8_e4m3", 20 * kGb);
+  PlanRequest request = Request("fp8_e4m3", 20 * kGib);
   request.speculative = Speculative{"EAGLE3", draft, "eagle", 3, "bfloat16"};
   const PoolPlan eagle = Plan(Llama8b(), request);
   EXPECT_EQ(eagle.bytes_per_token, 65536 + 2048);  // a 33rd layer of the target's FP8
-  EXPECT_TRUE(Has(eagle.warnings, "takes 4,096 bytes a token and 2,048 are charged"));
+  EXPECT_TRUE(HasLineWith(eagle.warnings, "takes 4,096 bytes a token and 2,048 are charged"));
   ExpectSharesAddUp(eagle);
   request.speculative->method = "dflash";
   EXPECT_EQ(Plan(Llama8b(), request).bytes_per_token, 65536 + 4096);  // its own bytes
@@ -250,11 +241,11 @@ TEST(SglangPool, AppliesPagesAndLimits) {
   request.max_total_tokens = 5000;
   const PoolPlan plan = Plan(Llama8b(), request);
   EXPECT_EQ(plan.pool_tokens, 960);
-  EXPECT_TRUE(Has(plan.log_lines,
-                  "max_total_tokens=5000 is larger than the profiled value 960. Use the profiled value instead."));
-  EXPECT_TRUE(Has(plan.log_lines, "max_running_requests=480,"));  // half of the tokens
+  EXPECT_TRUE(HasLineWith(
+      plan.log_lines, "max_total_tokens=5000 is larger than the profiled value 960. Use the profiled value instead."));
+  EXPECT_TRUE(HasLineWith(plan.log_lines, "max_running_requests=480,"));  // half of the tokens
   ExpectSharesAddUp(plan);
-  EXPECT_TRUE(Has(plan.warnings, "less than one request"));
+  EXPECT_TRUE(HasLineWith(plan.warnings, "less than one request"));
 }
 
 TEST(SglangPool, TakesTheLeastPipelineStage) {
@@ -266,21 +257,21 @@ TEST(SglangPool, TakesTheLeastPipelineStage) {
 }
 
 TEST(SglangPool, SaysWhatItCannotTell) {
-  PlanRequest request = Request("bf16", kGb);
+  PlanRequest request = Request("bf16", kGib);
   request.pool_bytes_per_rank.clear();
   EXPECT_EQ(PlanSglangPool(Llama8b(), request).error().code(), ErrorCode::kInvalidArgument);
-  request = Request("bf16", kGb);
+  request = Request("bf16", kGib);
   request.decode_context_parallel = 2;
   EXPECT_EQ(PlanSglangPool(Llama8b(), request).error().code(), ErrorCode::kUnsupported);
   ModelGeometry crossed = Llama8b();
   crossed.layers[3].cache = CacheKind::kCrossAttention;
-  EXPECT_EQ(PlanSglangPool(crossed, Request("bf16", kGb)).error().code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(PlanSglangPool(crossed, Request("bf16", kGib)).error().code(), ErrorCode::kUnsupported);
 }
 
 TEST(SglangPool, WarnsOfCopiedHeads) {
-  EXPECT_TRUE(Has(Plan(DenseModel("q", "qwen3_moe", 94, 4, 128, 32768), Request("auto", kGb, 8)).warnings,
-                  "each head is kept 2 times"));
-  EXPECT_TRUE(Has(Plan(LatentModel(), Request("auto", kGb, 8)).warnings, "kept whole on every rank"));
+  EXPECT_TRUE(HasLineWith(Plan(DenseModel("q", "qwen3_moe", 94, 4, 128, 32768), Request("auto", kGib, 8)).warnings,
+                          "each head is kept 2 times"));
+  EXPECT_TRUE(HasLineWith(Plan(LatentModel(), Request("auto", kGib, 8)).warnings, "kept whole on every rank"));
 }
 
 }  // namespace

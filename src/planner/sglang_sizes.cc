@@ -38,7 +38,7 @@ int64_t ProfiledTokens(const SglangStage& stage, const PlanRequest& request, int
   return bytes / (stage.cells.full_cell + stage.cells.draft_full);
 }
 
-std::string Refusal(const SglangStage& stage, const PlanRequest& request) {
+std::string RefusalText(const SglangStage& stage, const PlanRequest& request) {
   if (!stage.states.refusal.empty() && request.pool_includes_states) return stage.states.refusal;
   if (stage.full_tokens <= 0) return kNotEnough;
   if (stage.cells.windowed() && stage.cells.window_tokens + stage.page >= stage.window_tokens) {
@@ -78,17 +78,7 @@ void LimitRequests(const PlanRequest& request, int64_t context_len, SglangSizes&
 }
 
 Status CheckRequest(const ModelGeometry& model, const PlanRequest& request) {
-  if (request.pool_bytes_per_rank.empty()) {
-    return Error(ErrorCode::kInvalidArgument, "SGLang: the pool's bytes are not known");
-  }
-  if (request.tensor_parallel < 1 || request.pipeline_parallel < 1) {
-    return Error(ErrorCode::kInvalidArgument, "--tp and --pp must be at least 1");
-  }
-  const int64_t layers = model.layers.empty() ? 0 : model.layers.back().index + 1;
-  if (request.pipeline_parallel > layers) {
-    return Error(ErrorCode::kInvalidArgument,
-                 fmt::format("--pp {}: the model has {} layers", request.pipeline_parallel, layers));
-  }
+  HAYPILE_TRY(CheckPoolAndRanks("SGLang", model, request));
   if (request.decode_context_parallel > 1) {
     return Error(ErrorCode::kUnsupported, "SGLang with decode context parallelism: its pools are not understood");
   }
@@ -141,7 +131,7 @@ Result<SglangSizes> SizeSglangPools(const ModelGeometry& model, const PlanReques
     tokens = std::min(tokens, *request.max_total_tokens);
   }
   for (SglangStage& stage : sizes.stages) SetTokens(request, tokens, stage);
-  sizes.refusal = Refusal(sizes.stage(), request);
+  sizes.refusal = RefusalText(sizes.stage(), request);
   LimitRequests(request, context_len, sizes);
   return sizes;
 }

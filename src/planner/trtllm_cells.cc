@@ -7,10 +7,10 @@
 namespace haypile {
 namespace {
 
-constexpr int kScaleBlock = 16;
+constexpr int kNvfp4Block = 16;
 constexpr int kIndexerBlock = 128;  // elements of an indexer row that share one FP32 scale
 
-Status CheckLayer(const ModelGeometry& model, const LayerGeometry& layer) {
+Status CheckTrtllmLayer(const ModelGeometry& model, const LayerGeometry& layer) {
   if (layer.cache != CacheKind::kMla || layer.compress_ratio == 1) return {};
   return Error(ErrorCode::kUnsupported,
                model.name + ": compressed latent rows (DeepSeek-V4) in TensorRT-LLM: their pools are not understood");
@@ -43,13 +43,13 @@ Status AddRow(const ModelGeometry& model, const LayerGeometry& layer, const Trtl
     cells.data += elements * dtype.element_bytes;
     return {};
   }
-  if (elements % kScaleBlock != 0) {
+  if (elements % kNvfp4Block != 0) {
     return Error(ErrorCode::kInvalidArgument,
                  fmt::format("{}: {} elements a token and layer do not fill NVFP4's blocks of {}", model.name, elements,
-                             kScaleBlock));
+                             kNvfp4Block));
   }
   cells.data += elements / 2;
-  cells.scales += elements / kScaleBlock;
+  cells.scales += elements / kNvfp4Block;
   return {};
 }
 
@@ -59,7 +59,7 @@ Result<TrtllmCells> TrtllmCellsOfStage(const ModelGeometry& model, const std::ve
                                        const TrtllmDtype& dtype, const PlanRequest& request) {
   TrtllmCells cells;
   for (const LayerGeometry& layer : stage) {
-    HAYPILE_TRY(CheckLayer(model, layer));
+    HAYPILE_TRY(CheckTrtllmLayer(model, layer));
     if (layer.cache == CacheKind::kStateSpace) {
       cells.state += StateBytesPerRequest(layer, request, model.state_dtype_bytes);
     }

@@ -15,7 +15,7 @@ std::string Upper(std::string text) {
   return text;
 }
 
-TrtllmDtype Plain(const ModelGeometry& model) {
+TrtllmDtype PlainTrtllm(const ModelGeometry& model) {
   if (model.model_dtype_bytes == 4) return {"float32", TrtllmStorage::kPlain, 4, {}, {}, {}};
   return {"bfloat16", TrtllmStorage::kPlain, 2, {}, {}, {}};
 }
@@ -74,7 +74,7 @@ TrtllmDtype ResolveTrtllmDtype(const ModelGeometry& model, const PlanRequest& re
   TrtllmDtype dtype;
   if (asked == "auto") {
     const std::string own = CheckpointDtype(model);
-    dtype = own.empty() ? Plain(model) : Quantized(own);
+    dtype = own.empty() ? PlainTrtllm(model) : Quantized(own);
     dtype.log_lines.push_back("KV cache quantization set to \"auto\". Using checkpoint KV quantization.");
   } else if (asked == "fp8" || asked == "nvfp4") {
     dtype = Explicit(model, request, asked);

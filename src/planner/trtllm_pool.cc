@@ -27,17 +27,7 @@ struct Stage {
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 Status CheckRequest(const ModelGeometry& model, const PlanRequest& request) {
-  if (request.pool_bytes_per_rank.empty()) {
-    return Error(ErrorCode::kInvalidArgument, "TensorRT-LLM: the pool's bytes are not known");
-  }
-  if (request.tensor_parallel < 1 || request.pipeline_parallel < 1) {
-    return Error(ErrorCode::kInvalidArgument, "--tp and --pp must be at least 1");
-  }
-  const int64_t layers = model.layers.empty() ? 0 : model.layers.back().index + 1;
-  if (request.pipeline_parallel > layers) {
-    return Error(ErrorCode::kInvalidArgument,
-                 fmt::format("--pp {}: the model has {} layers", request.pipeline_parallel, layers));
-  }
+  HAYPILE_TRY(CheckPoolAndRanks("TensorRT-LLM", model, request));
   const int64_t block = request.block_size.value_or(32);
   if (block < 1 || (block & (block - 1)) != 0) {
     return Error(ErrorCode::kInvalidArgument, fmt::format("tokens_per_block {}: expected a power of two", block));

@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
-#include <numeric>
 
+#include "base/bytes.h"
 #include "base/json.h"
 #include "planner/known_geometry_test.h"
+#include "planner/plan_checks_test.h"
 #include "planner/pool_plan.h"
 
 namespace haypile {
 namespace {
-
-constexpr int64_t kGib = int64_t{1} << 30;
 
 PlanRequest Request(const std::string& dtype, int64_t pool, int tp = 1) {
   PlanRequest request;
@@ -28,17 +27,6 @@ PoolPlan Plan(const ModelGeometry& model, const PlanRequest& request) {
   auto plan = PlanTrtllmPool(model, request);
   EXPECT_TRUE(plan.ok()) << (plan.ok() ? "" : plan.error().message());
   return plan.ok() ? plan.value() : PoolPlan{};
-}
-
-bool Has(const std::vector<std::string>& lines, const std::string& part) {
-  return std::any_of(lines.begin(), lines.end(),
-                     [&](const std::string& line) { return line.find(part) != std::string::npos; });
-}
-
-void ExpectSharesAddUp(const PoolPlan& plan) {
-  const int64_t sum = std::accumulate(plan.shares.begin(), plan.shares.end(), int64_t{0},
-                                      [](int64_t total, const ByteShare& share) { return total + share.bytes; });
-  EXPECT_EQ(sum, plan.pool_bytes);
 }
 
 TEST(TrtllmPool, ChargesEveryDtype) {
@@ -110,7 +98,8 @@ TEST(TrtllmPool, AgreesWithPublicLogs) {
                   row["allocated_gib"].get<double>(), static_cast<long long>(row["tokens"].get<int64_t>()));
     EXPECT_EQ(plan.log_lines.back(), line) << id;
     if (row.contains("pages_per_sequence")) {
-      EXPECT_TRUE(Has(plan.log_lines, "per sequence: " + std::to_string(row["pages_per_sequence"].get<int>()))) << id;
+      EXPECT_TRUE(HasLineWith(plan.log_lines, "per sequence: " + std::to_string(row["pages_per_sequence"].get<int>())))
+          << id;
     }
   }
   EXPECT_EQ(rows, 8);
@@ -146,7 +135,7 @@ TEST(TrtllmPool, TakesFp8WhereRubinHasNoNvfp4) {
   const PoolPlan plan = Plan(Llama8b(), request);
   EXPECT_EQ(plan.resolved_kv_cache_dtype, "fp8");
   EXPECT_EQ(plan.bytes_per_token, 65536);
-  EXPECT_TRUE(Has(plan.warnings, "SM107"));
+  EXPECT_TRUE(HasLineWith(plan.warnings, "SM107"));
 }
 
 TEST(TrtllmPool, FollowsTheCheckpointOnAuto) {
@@ -162,9 +151,9 @@ TEST(TrtllmPool, LowersTheContextToThePool) {
   PlanRequest request = Request("auto", 131072LL * 8224);
   const PoolPlan plan = Plan(Llama8b(), request);
   EXPECT_EQ(plan.max_model_len, 8224);
-  EXPECT_TRUE(Has(plan.log_lines,
-                  "Attention window size 131072 exceeds upper bound 8224 for available blocks. Reducing to 8224."));
-  EXPECT_TRUE(Has(plan.log_lines, "Adjusted max_seq_len to 8224"));
+  EXPECT_TRUE(HasLineWith(
+      plan.log_lines, "Attention window size 131072 exceeds upper bound 8224 for available blocks. Reducing to 8224."));
+  EXPECT_TRUE(HasLineWith(plan.log_lines, "Adjusted max_seq_len to 8224"));
 }
 
 TEST(TrtllmPool, TakesStatesOffThePool) {

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
+#include "planner/plan_checks_test.h"
 #include "planner/pool_plan.h"
 
 namespace haypile {
 namespace {
-
-constexpr int64_t kGib = int64_t{1} << 30;
 
 LayerGeometry Attention(int heads, int dim, int window = 0) {
   LayerGeometry layer;
@@ -95,12 +95,8 @@ PlanRequest Request(int64_t bytes, int64_t length, const std::string& dtype) {
 PoolPlan Plan(const ModelGeometry& model, const PlanRequest& request) {
   Result<PoolPlan> plan = PlanVllmPool(model, request);
   EXPECT_TRUE(plan.ok()) << plan.error().message();
-  int64_t shared = 0;
-  for (const ByteShare& share : plan->shares) {
-    EXPECT_GT(share.bytes, 0) << share.what;
-    shared += share.bytes;
-  }
-  EXPECT_EQ(shared, plan->pool_bytes);
+  for (const ByteShare& share : plan->shares) EXPECT_GT(share.bytes, 0) << share.what;
+  ExpectSharesAddUp(*plan);
   return *plan;
 }
 

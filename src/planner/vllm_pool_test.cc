@@ -4,14 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
+#include "planner/plan_checks_test.h"
 #include "planner/pool_plan.h"
 #include "planner/vllm_dtypes.h"
 #include "planner/vllm_versions.h"
 
 namespace haypile {
 namespace {
-
-constexpr int64_t kGib = int64_t{1} << 30;
 
 ModelGeometry Dense(int layers, int heads, int dim) {
   ModelGeometry model;
@@ -73,11 +73,6 @@ PoolPlan Plan(const ModelGeometry& model, const PlanRequest& request) {
   return *plan;
 }
 
-bool Contains(const std::vector<std::string>& lines, const std::string& part) {
-  return std::any_of(lines.begin(), lines.end(),
-                     [&part](const std::string& line) { return line.find(part) != std::string::npos; });
-}
-
 std::string RefusalOf(const ModelGeometry& model, const PlanRequest& request) {
   const PoolPlan plan = Plan(model, request);
   return plan.refused ? plan.refused->reason : "";
@@ -125,9 +120,9 @@ TEST(VllmVersions, OldReportDividesBlocksOverGroups) {
   const PoolPlan old = Plan(Hybrid(), request);
   // States alone fill one group and attention the other; caching of prefixes is off in a hybrid of that time.
   EXPECT_EQ(old.pool_tokens, old.num_blocks / 2 * old.block_size);
-  EXPECT_TRUE(Contains(old.log_lines, "GPU KV cache size: "));
-  EXPECT_TRUE(Contains(old.log_lines, "Maximum concurrency for 8,192 tokens per request: "));
-  EXPECT_TRUE(Contains(old.warnings, "#40691"));
+  EXPECT_TRUE(HasLineWith(old.log_lines, "GPU KV cache size: "));
+  EXPECT_TRUE(HasLineWith(old.log_lines, "Maximum concurrency for 8,192 tokens per request: "));
+  EXPECT_TRUE(HasLineWith(old.warnings, "#40691"));
   request.version = {0, 20, 1};
   const PoolPlan now = Plan(Hybrid(), request);
   EXPECT_EQ(now.num_blocks, old.num_blocks);
@@ -141,7 +136,7 @@ TEST(VllmVersions, NullBlockDecidesAnExactFit) {
   request.version = {0, 28, 0};
   const PoolPlan before = Plan(model, request);
   EXPECT_FALSE(before.refused.has_value());
-  EXPECT_TRUE(Contains(before.warnings, "#35541"));
+  EXPECT_TRUE(HasLineWith(before.warnings, "#35541"));
   request.version = {0, 29, 0};
   const PoolPlan after = Plan(model, request);
   ASSERT_TRUE(after.refused.has_value());
@@ -157,7 +152,7 @@ TEST(VllmPool, RefusesDtypesByComputeCapability) {
   EXPECT_EQ(RefusalOf(model, request), "");
   request.gpu_sm = 0;
   EXPECT_EQ(RefusalOf(model, request), "");
-  EXPECT_TRUE(Contains(Plan(model, request).warnings, "SM10x"));
+  EXPECT_TRUE(HasLineWith(Plan(model, request).warnings, "SM10x"));
   request = Request("fp8_per_token_head");
   request.gpu_sm = 86;
   EXPECT_NE(RefusalOf(model, request).find("requires SM89+"), std::string::npos);
@@ -204,8 +199,8 @@ TEST(VllmPool, WarnsOfIgnoredSkipLayers) {
   request.skip_layers = {"0,31"};
   const PoolPlan ignored = Plan(model, request);
   EXPECT_EQ(ignored.pool_tokens, cpu.pool_tokens);
-  EXPECT_TRUE(Contains(ignored.warnings, "'0,31' names no attention layer"));
-  EXPECT_TRUE(Contains(ignored.warnings, "Commas do not separate"));
+  EXPECT_TRUE(HasLineWith(ignored.warnings, "'0,31' names no attention layer"));
+  EXPECT_TRUE(HasLineWith(ignored.warnings, "Commas do not separate"));
 }
 
 TEST(VllmPool, FitsLengthToMemory) {
@@ -214,9 +209,9 @@ TEST(VllmPool, FitsLengthToMemory) {
   const PoolPlan plan = Plan(Dense(32, 8, 128), request);
   ASSERT_FALSE(plan.refused.has_value());
   EXPECT_EQ(plan.max_model_len, 32752);
-  EXPECT_TRUE(Contains(plan.log_lines,
-                       "Auto-fit max_model_len: reduced from 131072 to 32752 to fit in available KV "
-                       "cache memory (4.0 GiB GPU)"));
+  EXPECT_TRUE(HasLineWith(plan.log_lines,
+                          "Auto-fit max_model_len: reduced from 131072 to 32752 to fit in available KV "
+                          "cache memory (4.0 GiB GPU)"));
 }
 
 TEST(VllmPool, RefusesMoreThanTheModelServes) {
@@ -242,7 +237,7 @@ TEST(VllmPool, WarnsOfFewerHeadsThanRanks) {
   request.tensor_parallel = 16;
   const PoolPlan plan = Plan(Dense(4, 8, 128), request);
   EXPECT_EQ(plan.bytes_per_token, 4 * 512);
-  EXPECT_TRUE(Contains(plan.warnings, "8 KV heads on 16 tensor-parallel ranks"));
+  EXPECT_TRUE(HasLineWith(plan.warnings, "8 KV heads on 16 tensor-parallel ranks"));
 }
 
 TEST(VllmPool, KeepsLayersThatShareACacheOut) {

@@ -4,12 +4,11 @@
 
 #include <algorithm>
 
+#include "base/bytes.h"
 #include "planner/number_text.h"
 
 namespace haypile {
 namespace {
-
-constexpr int64_t kGib = int64_t{1} << 30;
 
 void Refuse(PoolPlan& plan, std::string reason) {
   if (!plan.refused) plan.refused = Refusal{std::move(reason), std::nullopt};

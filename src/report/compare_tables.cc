@@ -1,8 +1,10 @@
 #include "report/compare_tables.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <optional>
 
@@ -10,8 +12,6 @@
 
 namespace haypile {
 namespace {
-
-const TableCell kMissing(std::string(kNotMeasuredText), CellTone::kFaint);
 
 std::string ScalesText(const CompareRun& run) {
   if (run.k_scale == run.v_scale) return run.k_scale;
@@ -23,11 +23,11 @@ TableCell DtypeCell(const CompareRun& run, const CompareResult& result) {
 }
 
 TableCell OptionalPercent(const std::optional<double>& fraction) {
-  return fraction ? TableCell(PercentText(*fraction)) : kMissing;
+  return fraction ? TableCell(PercentText(*fraction)) : MissingCell();
 }
 
 TableCell PerplexityCell(const std::optional<double>& perplexity, const std::optional<double>& baseline, bool is_base) {
-  if (!perplexity) return kMissing;
+  if (!perplexity) return MissingCell();
   std::string text = FixedText(*perplexity, 3);
   if (!is_base && baseline && std::isfinite(*perplexity) && *baseline > 0) {
     text += fmt::format(" ({:+.2f}%)", (*perplexity / *baseline - 1) * 100);
@@ -37,7 +37,7 @@ TableCell PerplexityCell(const std::optional<double>& perplexity, const std::opt
 
 TableCell KlCell(const CompareCost& cost, bool is_base) {
   if (is_base) return {"0 (itself)", CellTone::kFaint};
-  if (!cost.mean_kl) return kMissing;
+  if (!cost.mean_kl) return MissingCell();
   std::string text = KlText(*cost.mean_kl);
   if (cost.kl_stderr) text += " ±" + KlText(*cost.kl_stderr);
   return text;
@@ -52,14 +52,14 @@ TableCell RecallCell(const CompareCost& cost) {
     passed += point.passed;
     total += point.total;
   }
-  if (cost.recall.empty()) return kMissing;
+  if (cost.recall.empty()) return MissingCell();
   if (total == 0) return {"tells nothing", CellTone::kFaint};
   return CountText(passed) + "/" + CountText(total);
 }
 
 TableCell GoldenCell(const CompareCost& cost, bool is_base) {
   if (is_base) return {"itself", CellTone::kFaint};
-  if (!cost.golden) return kMissing;
+  if (!cost.golden) return MissingCell();
   std::string text = CountText(cost.golden->exact) + "/" + CountText(cost.golden->prompts);
   if (cost.golden->first_divergence_median) {
     text += ", differ at " + CountText(*cost.golden->first_divergence_median, 0);
@@ -75,7 +75,7 @@ TableCell TasksCell(const CompareCost& cost) {
     passed += task.passed;
     total += task.total;
   }
-  if (cost.tasks.empty()) return kMissing;
+  if (cost.tasks.empty()) return MissingCell();
   if (total == 0) return {"tell nothing", CellTone::kFaint};
   return CountText(passed) + "/" + CountText(total);
 }
@@ -117,6 +117,14 @@ std::string MachineText(const CompareMachine& machine) {
 }
 
 }  // namespace
+
+TableCell MissingCell() { return {std::string(kNotMeasuredText), CellTone::kFaint}; }
+
+std::vector<TableColumn> DtypeColumns(const CompareResult& result, const std::string& first) {
+  std::vector<TableColumn> columns{{first}};
+  for (const CompareRun& run : result.runs) columns.push_back({run.kv_cache_dtype, Align::kRight});
+  return columns;
+}
 
 ReportSection BuysSection(const CompareResult& result) {
   ReportSection section{
@@ -162,7 +170,8 @@ ReportSection CostsSection(const CompareResult& result) {
   bool any = false;
   for (const CompareRun& run : result.runs) {
     if (!run.cost) {
-      section.table.AddRow({DtypeCell(run, result), kMissing, kMissing, kMissing, kMissing, kMissing, kMissing});
+      section.table.AddRow({DtypeCell(run, result), MissingCell(), MissingCell(), MissingCell(), MissingCell(),
+                            MissingCell(), MissingCell()});
       continue;
     }
     any = true;

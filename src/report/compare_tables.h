@@ -52,6 +52,11 @@ std::vector<std::string> NotMeasuredLines(const CompareResult& result);
 // "complete", or a sentence that the run was interrupted and the figures present are valid.
 std::string CompletenessText(const CompareResult& result);
 
+// The cell of a figure that was not measured.
+TableCell MissingCell();
+// A column of this title, then one for each dtype.
+std::vector<TableColumn> DtypeColumns(const CompareResult& result, const std::string& first);
+
 CellTone ToneOf(CompareOutcome outcome);
 // "SHIP", "NO-SHIP", "INCONCLUSIVE"
 std::string OutcomeLabel(CompareOutcome outcome);

@@ -11,14 +11,6 @@
 namespace haypile {
 namespace {
 
-const TableCell kMissing(std::string(kNotMeasuredText), CellTone::kFaint);
-
-std::vector<TableColumn> DtypeColumns(const CompareResult& result, const std::string& first) {
-  std::vector<TableColumn> columns{{first}};
-  for (const CompareRun& run : result.runs) columns.push_back({run.kv_cache_dtype, Align::kRight});
-  return columns;
-}
-
 std::string PassedText(int64_t passed, int64_t total) { return CountText(passed) + "/" + CountText(total); }
 
 // Keys of all runs' items in the order they first appear, e.g. texts or tasks by name.
@@ -41,7 +33,7 @@ std::vector<TableCell> CellsFor(const CompareResult& result, const Key& key, Ite
                                 CellOf cell_of) {
   std::vector<TableCell> cells;
   for (const CompareRun& run : result.runs) {
-    TableCell cell = kMissing;
+    TableCell cell = MissingCell();
     if (run.cost) {
       for (const auto& item : items_of(*run.cost)) {
         if (key_of(item) == key) cell = cell_of(item, run);

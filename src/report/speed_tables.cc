@@ -12,8 +12,6 @@
 namespace haypile {
 namespace {
 
-const TableCell kMissing(std::string(kNotMeasuredText), CellTone::kFaint);
-
 using DecodeKey = std::pair<int64_t, int64_t>;  // streams, depth
 
 std::set<int64_t> PromptLengths(const CompareResult& result) {
@@ -77,11 +75,6 @@ TableCell FigureCell(const Figure& figure) {
   return {text, tone};
 }
 
-std::vector<TableColumn> DtypeColumns(const CompareResult& result, std::vector<TableColumn> first) {
-  for (const CompareRun& run : result.runs) first.push_back({run.kv_cache_dtype, Align::kRight});
-  return first;
-}
-
 std::string Streams(int64_t streams) { return CountText(streams) + (streams == 1 ? " stream" : " streams"); }
 
 void AddPrefillRows(const CompareResult& result, TextTable* table) {
@@ -92,7 +85,7 @@ void AddPrefillRows(const CompareResult& result, TextTable* table) {
     for (const CompareRun& run : result.runs) {
       const PrefillPoint* point = FindPrefill(&run, length);
       if (point == nullptr) {
-        cells.push_back(kMissing);
+        cells.push_back(MissingCell());
         continue;
       }
       const bool compares = reference != nullptr && &run != base;
@@ -115,7 +108,7 @@ void AddDecodeRows(const CompareResult& result, TextTable* table) {
     for (const CompareRun& run : result.runs) {
       const DecodePoint* point = FindDecode(&run, key);
       if (point == nullptr) {
-        cells.push_back(kMissing);
+        cells.push_back(MissingCell());
         continue;
       }
       const bool compares = reference != nullptr && &run != base;
@@ -138,7 +131,7 @@ void AddThroughputRows(const CompareResult& result, TextTable* table) {
     for (const CompareRun& run : result.runs) {
       const DecodePoint* point = FindDecode(&run, key);
       cells.push_back(point != nullptr && point->ms_per_token > 0 ? TableCell(FixedText(1000 / point->ms_per_token, 1))
-                                                                  : kMissing);
+                                                                  : MissingCell());
     }
     table->AddRow(std::move(cells));
   }
@@ -150,7 +143,7 @@ void AddSlopeRow(const CompareResult& result, TextTable* table) {
   for (const CompareRun& run : result.runs) {
     const bool has = run.speed && run.speed->slope_us_per_1k_tokens;
     any = any || has;
-    cells.push_back(has ? TableCell(CountText(*run.speed->slope_us_per_1k_tokens, 1)) : kMissing);
+    cells.push_back(has ? TableCell(CountText(*run.speed->slope_us_per_1k_tokens, 1)) : MissingCell());
   }
   if (!any) return;
   table->AddRule();
@@ -203,7 +196,7 @@ ReportSection SpeedSection(const CompareResult& result) {
       "Speed",
       "Medians ± half the interquartile range, dtypes interleaved, the same number of tokens in every "
       "pool; in brackets the ratio to the baseline.",
-      TextTable(DtypeColumns(result, {{"streams at depth"}})),
+      TextTable(DtypeColumns(result, "streams at depth")),
       {}};
   AddPrefillRows(result, &section.table);
   AddDecodeRows(result, &section.table);
@@ -241,7 +234,7 @@ ReportSection BandwidthSection(const CompareResult& result) {
   ReportSection section{"Memory bandwidth and clock",
                         "Share of the measured read bandwidth that a decode step reaches (weights and cache), what the "
                         "cache alone is read at, and the processor's clock meanwhile.",
-                        TextTable(DtypeColumns(result, {{"measured"}})),
+                        TextTable(DtypeColumns(result, "measured")),
                         {}};
   for (const DecodeKey& key : DecodeKeys(result)) {
     std::vector<TableCell> cells{Streams(key.first) + ", depth " + CountText(key.second)};
@@ -254,7 +247,7 @@ ReportSection BandwidthSection(const CompareResult& result) {
       if (point != nullptr && point->kv_gb_per_s) add("KV " + FixedText(*point->kv_gb_per_s, 2) + " GB/s");
       if (point != nullptr && point->clock_mhz) add(CountText(*point->clock_mhz, 0) + " MHz");
       any = any || !text.empty();
-      cells.push_back(text.empty() ? kMissing : TableCell(text));
+      cells.push_back(text.empty() ? MissingCell() : TableCell(text));
     }
     if (any) section.table.AddRow(std::move(cells));
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 
 namespace haypile {
@@ -14,7 +15,7 @@ size_t WidestLine(const std::string& text) {
   return widest;
 }
 
-TextTable Sample() {
+TextTable SampleTable() {
   TextTable table({{"name"}, {"tokens", Align::kRight}, {"note", Align::kLeft, true}});
   table.AddRow({"bf16", "1,000", "none"});
   table.AddRow({"nvfp4", "35 ±1", "one scale per block of sixteen elements"});
@@ -22,14 +23,14 @@ TextTable Sample() {
 }
 
 TEST(TextTable, AlignsColumnsByCharactersNotBytes) {
-  EXPECT_EQ(Sample().Render(80, false),
+  EXPECT_EQ(SampleTable().Render(80, false),
             "name   tokens  note\n"
             "bf16    1,000  none\n"
             "nvfp4   35 ±1  one scale per block of sixteen elements\n");
 }
 
 TEST(TextTable, WrappingColumnsGiveWayFirst) {
-  EXPECT_EQ(Sample().Render(37, false, 2),
+  EXPECT_EQ(SampleTable().Render(37, false, 2),
             "  name   tokens  note\n"
             "  bf16    1,000  none\n"
             "  nvfp4   35 ±1  one scale per block\n"
@@ -45,7 +46,7 @@ TEST(TextTable, ATableThatCannotShrinkIsCutAndRepeatsTheFirstColumn) {
 
 TEST(TextTable, KeepsToTheWidth) {
   for (int width = 32; width < 90; ++width) {
-    EXPECT_LE(WidestLine(Sample().Render(width, false)), static_cast<size_t>(width));
+    EXPECT_LE(WidestLine(SampleTable().Render(width, false)), static_cast<size_t>(width));
   }
 }
 

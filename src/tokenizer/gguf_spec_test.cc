@@ -53,7 +53,7 @@ Json SentencePieceMetadata() {
           {"tokenizer.ggml.bos_token_id", 1}};
 }
 
-Error ErrorOf(Json metadata) {
+Error RefusalOf(Json metadata) {
   auto made = Tokenizer::FromGguf(FakeGguf(std::move(metadata)));
   EXPECT_FALSE(made.ok());
   return made.ok() ? Error(ErrorCode::kInternal, "no error") : made.error();
@@ -84,18 +84,18 @@ TEST(GgufTokenizer, SentencePieceHasBosAndSpacePrefixUnlessTheFileSaysOtherwise)
 TEST(GgufTokenizer, UnknownKindsAreUnsupported) {
   Json metadata = ByteLevelMetadata();
   metadata["tokenizer.ggml.pre"] = "unheard-of";
-  EXPECT_EQ(ErrorOf(metadata).code(), ErrorCode::kUnsupported);
-  EXPECT_NE(ErrorOf(metadata).message().find("'unheard-of'"), std::string::npos);
+  EXPECT_EQ(RefusalOf(metadata).code(), ErrorCode::kUnsupported);
+  EXPECT_NE(RefusalOf(metadata).message().find("'unheard-of'"), std::string::npos);
   metadata = ByteLevelMetadata();
   metadata["tokenizer.ggml.model"] = "t5";
-  EXPECT_EQ(ErrorOf(metadata).code(), ErrorCode::kUnsupported);
-  EXPECT_NE(ErrorOf(metadata).message().find("'t5'"), std::string::npos);
+  EXPECT_EQ(RefusalOf(metadata).code(), ErrorCode::kUnsupported);
+  EXPECT_NE(RefusalOf(metadata).message().find("'t5'"), std::string::npos);
 }
 
 TEST(GgufTokenizer, MalformedMetadataIsNamed) {
   const auto with = [](Json metadata, const char* key, Json value) {
     metadata[key] = std::move(value);
-    const Error error = ErrorOf(metadata);
+    const Error error = RefusalOf(metadata);
     EXPECT_EQ(error.code(), ErrorCode::kMalformed) << error.message();
     return error.message();
   };
@@ -113,7 +113,7 @@ TEST(GgufTokenizer, MalformedMetadataIsNamed) {
             "tokenizer of the GGUF file: 1 token scores for 5 tokens");
   Json metadata = SentencePieceMetadata();
   metadata.erase("tokenizer.ggml.scores");
-  EXPECT_EQ(ErrorOf(metadata).code(), ErrorCode::kNotFound);
+  EXPECT_EQ(RefusalOf(metadata).code(), ErrorCode::kNotFound);
 }
 
 }  // namespace

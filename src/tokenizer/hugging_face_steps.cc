@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <utility>
 
 #include "base/json.h"
@@ -9,8 +10,6 @@
 
 namespace haypile {
 namespace {
-
-constexpr std::string_view kSpaceMark = "\u2581";
 
 Error Unsupported(std::string_view where, const Json& part) {
   constexpr size_t kShown = 200;

@@ -18,8 +18,6 @@
 namespace haypile {
 namespace {
 
-constexpr std::string_view kSpaceMark = "\u2581";
-
 std::string ReplaceAll(std::string_view text, std::string_view from, std::string_view to) {
   std::string out;
   out.reserve(text.size());

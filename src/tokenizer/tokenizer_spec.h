@@ -23,8 +23,9 @@ enum class TokenType : uint8_t {
 
 enum class TokenizerKind {
   kByteLevel,      // GPT-2's: text is cut by patterns, every byte is one printable character of the vocabulary
-  kSentencePiece,  // spaces are written U+2581, characters outside the vocabulary fall back to byte tokens
+  kSentencePiece,  // spaces are written kSpaceMark, characters outside the vocabulary fall back to byte tokens
 };
+inline constexpr std::string_view kSpaceMark = "\u2581";
 
 // Where a SentencePiece-style tokenizer puts a space that the text does not have.
 enum class SpacePrefix {
