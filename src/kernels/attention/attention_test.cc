@@ -1,5 +1,6 @@
 #include "kernels/attention/attention.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -252,34 +253,44 @@ TEST_P(EveryCode, DecodesExactly) {
 
 INSTANTIATE_TEST_SUITE_P(Tokens, EveryCode, testing::Values(1, 16));
 
-// A key that holds NaN spoils the output of every row that sees it, as softmax over it must; Inf codes of E5M2
-// likewise.
-TEST(PagedAttention, SpecialKeysSpoilTheOutput) {
+// Every level's output is NaN in all dims, or in `dim` alone when it is not negative.
+void ExpectNan(AttentionProblem& problem, int head_dim, int dim, const std::string& what) {
+  for (const Level& level : Levels()) {
+    ThreadPool pool(1);
+    std::vector<float> output(problem.OutputSize());
+    AttentionArgs args = problem.Args(output.data());
+    args.span_kernel = level.kernel;
+    PagedAttention(args, pool);
+    for (size_t i = 0; i < output.size(); ++i) {
+      const bool expected = dim < 0 || static_cast<int>(i % head_dim) == dim;
+      ASSERT_EQ(std::isnan(output[i]), expected) << what << ", " << level.name << ", at " << i;
+    }
+  }
+}
+
+// A key that holds NaN spoils the output of every row that sees it, as softmax over it must, and a value its dim of it.
+TEST(PagedAttention, SpecialCodesSpoilTheOutput) {
   struct Special {
     KvFormat format;
     uint8_t code;
   };
+  constexpr int kToken = 3, kDim = 17;
   for (const Special special :
        {Special{KvFormat::kFp8E4m3, 0x7f}, Special{KvFormat::kFp8E4m3, 0xff}, Special{KvFormat::kFp8E4m3Fnuz, 0x80},
         Special{KvFormat::kFp8E5m2, 0x7e}, Special{KvFormat::kFp8E5m2, 0xfd}}) {
-    AttentionCase shape;
-    shape.k_format = special.format;
-    shape.kv_heads = 1;
-    shape.context = {40};
-    shape.queries = {1};
-    AttentionProblem problem(shape);
-    const TileLayout layout = MakeTileLayout(shape.k_format, shape.v_format, 1, shape.head_dim);
-    for (int page = 0; page < 4; ++page) {
-      problem.pages()[page * layout.tile_bytes + layout.k_data_offset + KElementByte(shape.k_format, 8, 3, 17)] =
-          special.code;
-    }
-    for (const Level& level : Levels()) {
-      ThreadPool pool(1);
-      std::vector<float> output(problem.OutputSize());
-      AttentionArgs args = problem.Args(output.data());
-      args.span_kernel = level.kernel;
-      PagedAttention(args, pool);
-      for (const float value : output) ASSERT_TRUE(std::isnan(value)) << level.name << " code " << int{special.code};
+    for (const bool key : {true, false}) {
+      AttentionCase shape;
+      (key ? shape.k_format : shape.v_format) = special.format;
+      shape.kv_heads = 1;
+      shape.context = {40};
+      shape.queries = {1};
+      AttentionProblem problem(shape);
+      const TileLayout layout = MakeTileLayout(shape.k_format, shape.v_format, 1, shape.head_dim);
+      const int64_t byte = key ? layout.k_data_offset + KElementByte(special.format, 8, kToken, kDim)
+                               : layout.v_data_offset + VElementByte(special.format, 8, kToken, kDim);
+      for (int page = 0; page < 4; ++page) problem.pages()[page * layout.tile_bytes + byte] = special.code;
+      ExpectNan(problem, shape.head_dim, key ? -1 : kDim,
+                fmt::format("{} code {} of {}", InfoOf(special.format).name, special.code, key ? "K" : "V"));
     }
   }
 }
@@ -293,14 +304,7 @@ TEST(PagedAttention, NanKeysSpoilTheOutput) {
     shape.queries = {1};
     shape.nan_key = true;
     AttentionProblem problem(shape);
-    for (const Level& level : Levels()) {
-      ThreadPool pool(1);
-      std::vector<float> output(problem.OutputSize());
-      AttentionArgs args = problem.Args(output.data());
-      args.span_kernel = level.kernel;
-      PagedAttention(args, pool);
-      for (const float value : output) ASSERT_TRUE(std::isnan(value)) << info.name << " " << level.name;
-    }
+    ExpectNan(problem, shape.head_dim, -1, std::string(info.name));
   }
 }
 
