@@ -5,13 +5,14 @@
 #   x_bench.cc  -> one benchmark program NAME_bench
 #   x_fuzz.cc   -> a libFuzzer program x_fuzz each (with HAYPILE_FUZZ)
 #   x_avx2.cc, x_avx512.cc, x_avx2_test.cc -> the only sources with instruction-set flags, on x86-64
-#   x_neon.cc   -> needs none: what it uses every AArch64 processor has
+#   x_neon.cc   -> needs none of these: what it uses every AArch64 processor has
 # COLD: its time never matters to a user; see PrecompiledHeaders.cmake. WITHOUT: sources that this build leaves out.
 # DEPS are the modules this one may include; tools/check_layers.py reads them from this call.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(HAYPILE_AVX2_FLAGS -mavx2 -mfma -mf16c)
   set(HAYPILE_AVX512_FLAGS -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
 endif()
+set(HAYPILE_NEON_FLAGS "" CACHE STRING "Compiler flags that x_neon.cc has after the build type's")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # GCC 12 warns about its own intrinsics
   list(APPEND HAYPILE_AVX512_FLAGS -Wno-maybe-uninitialized)
 endif()
@@ -46,6 +47,9 @@ function(haypile_module NAME)
     elseif(source MATCHES "_avx512\\.cc$")
       set_source_files_properties(${source} PROPERTIES
         COMPILE_OPTIONS "${HAYPILE_AVX512_FLAGS}" SKIP_PRECOMPILE_HEADERS ON)
+    elseif(source MATCHES "_neon\\.cc$")
+      set_source_files_properties(${source} PROPERTIES
+        COMPILE_OPTIONS "${HAYPILE_NEON_FLAGS}" SKIP_PRECOMPILE_HEADERS ON)
     endif()
   endforeach()
 
