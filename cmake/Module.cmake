@@ -1,4 +1,4 @@
-# haypile_module(NAME [COLD] [WITHOUT file...] [DEPS module...] [LIBS target...])
+# haypile_module(NAME [COLD] [EACH_ALONE] [WITHOUT file...] [ALONE file...] [DEPS module...] [LIBS target...])
 # One call makes the library haypile_NAME from the folder's sources, plus its tests, benches and fuzzers:
 #   x.cc        -> library haypile_NAME (alias haypile::NAME)
 #   x_test.cc   -> one test program NAME_test, registered with CTest case by case
@@ -7,6 +7,7 @@
 #   x_avx2.cc, x_avx512.cc, x_avx2_test.cc -> the only sources with instruction-set flags, on x86-64
 #   x_neon.cc   -> needs none of these: what it uses every AArch64 processor has
 # COLD: its time never matters to a user; see PrecompiledHeaders.cmake. WITHOUT: sources that this build leaves out.
+# ALONE: sources that are compiled by themselves, EACH_ALONE: all of them; see UnityBuild.cmake.
 # DEPS are the modules this one may include; tools/check_layers.py reads them from this call.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(HAYPILE_AVX2_FLAGS -mavx2 -mfma -mf16c)
@@ -24,7 +25,7 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND HAYPILE_SANITIZE)
 endif()
 
 function(haypile_module NAME)
-  cmake_parse_arguments(ARG "COLD" "" "WITHOUT;DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "COLD;EACH_ALONE" "" "WITHOUT;ALONE;DEPS;LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
   list(TRANSFORM ARG_WITHOUT PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   list(REMOVE_ITEM sources ${ARG_WITHOUT})
@@ -66,11 +67,17 @@ function(haypile_module NAME)
   else()
     haypile_precompile(haypile_${NAME} hot)
   endif()
+  if(NOT ARG_EACH_ALONE)
+    haypile_unity(haypile_${NAME} ${ARG_ALONE})
+  endif()
 
   if(tests)
     add_executable(${NAME}_test ${tests})
     target_link_libraries(${NAME}_test PRIVATE haypile_${NAME} GTest::gtest GTest::gtest_main)
     haypile_precompile(${NAME}_test test)
+    if(NOT ARG_EACH_ALONE)
+      haypile_unity(${NAME}_test ${ARG_ALONE})
+    endif()
     target_compile_definitions(${NAME}_test PRIVATE
       HAYPILE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" HAYPILE_TESTDATA_DIR="${CMAKE_CURRENT_SOURCE_DIR}/testdata")
     add_test(NAME ${NAME}_test COMMAND ${NAME}_test)

@@ -10,6 +10,9 @@ set(HAYPILE_TEST_FLAGS "" CACHE STRING "Compiler flags that tests have after the
 set(HAYPILE_KIND_FLAGS_hot "")
 set(HAYPILE_KIND_FLAGS_cold "$<IF:$<CONFIG:Release>,-O1,-O0>")
 set(HAYPILE_KIND_FLAGS_test "${HAYPILE_TEST_FLAGS}")
+if(HAYPILE_FUZZ)  # fuzzers look for new paths in libraries alone
+  list(APPEND HAYPILE_KIND_FLAGS_test -fno-sanitize=fuzzer-no-link)
+endif()
 
 set(HAYPILE_PRECOMPILED <fmt/format.h> <algorithm> <array> <cmath> <functional> <map> <memory> <optional> <span> <string>
     <string_view> <unordered_map> <utility> <vector>)
