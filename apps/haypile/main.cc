@@ -41,6 +41,7 @@ int Main(int argc, char** argv) {
   AddModelCommand(app, chosen);
   AddPlanCommand(app, chosen);
   AddReportCommand(app, chosen);
+  AddBenchCommand(app, chosen);
   try {
     std::vector<std::string> arguments = NormalizedArguments(argc, argv);
     std::reverse(arguments.begin(), arguments.end());  // the parser takes them last first

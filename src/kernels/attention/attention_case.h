@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
@@ -25,6 +26,9 @@ struct AttentionCase {
   float k_scale = 1.0f, v_scale = 1.0f;
   float score_std = 1.0f;
   bool nan_key = false;  // one element of a key of the first sequence is NaN
+  // For benches: pages one after the other, and contents that repeat after kRepeatedTokens and are not kept for
+  // Reference(), so that a long context costs neither minutes nor memory.
+  bool shuffled_pages = true, keeps_reference = true;
 };
 
 class AttentionProblem {
@@ -73,7 +77,7 @@ class AttentionProblem {
     }
     std::vector<int32_t> order(pages + 1);
     for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int32_t>(i);
-    std::shuffle(order.begin(), order.end(), random_);
+    if (shape_.shuffled_pages) std::shuffle(order.begin(), order.end(), random_);
     view_.page_tokens = shape_.page_tokens;
     view_.kv_heads = shape_.kv_heads;
     view_.head_dim = shape_.head_dim;
@@ -101,18 +105,24 @@ class AttentionProblem {
     rows_ = row;
   }
 
+  static constexpr int kRepeatedTokens = 4096;
+
   void Fill() {
     std::normal_distribution<float> normal;
     const int64_t width = int64_t{shape_.kv_heads} * shape_.head_dim;
     ThreadPool pool(1);
     for (size_t s = 0; s < sequences_.size(); ++s) {
       const int total = shape_.context[s] + shape_.queries[s];
-      std::vector<float> k(total * width), v(total * width);
+      const int rows = shape_.keeps_reference ? total : std::min(total, kRepeatedTokens);
+      std::vector<float> k(rows * width), v(rows * width);
       for (float& x : k) x = normal(random_);
       for (float& x : v) x = normal(random_);
       if (shape_.nan_key && s == 0) k[3 * width + 17] = std::numeric_limits<float>::quiet_NaN();
-      const KvWriteSequence write{tables_[s].data(), 0, total, 0};
-      WriteKv(view_, {&write, 1}, k.data(), v.data(), pool);
+      for (int first = 0; first < total; first += rows) {
+        const KvWriteSequence write{tables_[s].data(), first, std::min(rows, total - first), 0};
+        WriteKv(view_, {&write, 1}, k.data(), v.data(), pool);
+      }
+      if (!shape_.keeps_reference) continue;
       keys_.push_back(Decoded(shape_.k_format, k, shape_.k_scale));
       values_.push_back(Decoded(shape_.v_format, v, shape_.v_scale));
       for (const float x : values_.back()) value_scale_ = std::max(value_scale_, std::abs(double{x}));

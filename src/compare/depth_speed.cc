@@ -1,0 +1,144 @@
+#include "compare/depth_speed.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/interrupt.h"
+#include "evaluate/seeded_random.h"
+
+namespace haypile {
+namespace {
+
+double SecondsOf(std::chrono::steady_clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+std::vector<int32_t> RandomTokens(int64_t count, int64_t vocabulary) {
+  SeededRandom random(1);
+  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  for (int32_t& token : tokens) token = static_cast<int32_t>(random.Below(static_cast<size_t>(vocabulary)));
+  return tokens;
+}
+
+// A cache whose main sequence grows from depth to depth; every sample runs on a copy of it.
+class DepthRun {
+ public:
+  DepthRun(const Session& session, KvCache& cache, const DepthSpeedOptions& options)
+      : session_(session),
+        cache_(cache),
+        options_(options),
+        tokens_(RandomTokens(options.LongestContext(), session.spec().vocabulary_size)),
+        hidden_(static_cast<size_t>(session.spec().hidden_size)),
+        logits_(static_cast<size_t>(session.spec().vocabulary_size)),
+        main_(cache.AddSequence()) {}
+
+  Result<DepthSpeed> MeasureAt(int64_t depth) {
+    if (depth > cache_.Length(main_)) {
+      auto grown =
+          Prefill(*session_.model, cache_, main_, TokensAt(cache_.Length(main_), depth - cache_.Length(main_)));
+      if (!grown.ok()) return std::move(grown).error();
+    }
+    DepthSpeed speed;
+    speed.depth = depth;
+    if (options_.prompt_tokens > 0) {
+      HAYPILE_TRY(Repeat(
+          options_.prompt_tokens, [&](SequenceId id) { return PrefillOnce(id, depth); }, speed.prefill));
+    }
+    if (options_.decode_tokens > 0) {
+      HAYPILE_TRY(Repeat(
+          options_.decode_tokens, [&](SequenceId id) { return DecodeOnce(id, depth); }, speed.decode));
+    }
+    return speed;
+  }
+
+ private:
+  std::span<const int32_t> TokensAt(int64_t first, int64_t count) const {
+    return std::span(tokens_).subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+  }
+
+  template <typename Once>
+  Status Repeat(int64_t tokens, const Once& once, SpeedSamples& speed) {
+    for (int sample = 0; sample <= options_.repeats; ++sample) {
+      if (Interrupted()) return Error(ErrorCode::kInterrupted, "stopped by the user");
+      HAYPILE_TRY_ASSIGN(const SequenceId copy, cache_.CloneSequence(main_));
+      const auto start = std::chrono::steady_clock::now();
+      const Status status = once(copy);
+      const double seconds = SecondsOf(std::chrono::steady_clock::now() - start);
+      cache_.RemoveSequence(copy);
+      HAYPILE_TRY(status);
+      if (sample > 0) speed.samples.push_back(static_cast<double>(tokens) / seconds);  // the first warms up
+    }
+    return {};
+  }
+
+  Status PrefillOnce(SequenceId id, int64_t depth) {
+    auto logits = Prefill(*session_.model, cache_, id, TokensAt(depth, options_.prompt_tokens));
+    if (!logits.ok()) return std::move(logits).error();
+    return {};
+  }
+
+  Status DecodeOnce(SequenceId id, int64_t depth) {
+    for (int64_t step = 0; step < options_.decode_tokens; ++step) {
+      const BatchItem item{id, TokensAt(depth + step, 1)};
+      HAYPILE_TRY(session_.model->Forward({&item, 1}, cache_, hidden_));
+      session_.model->Logits(hidden_, logits_);
+    }
+    return {};
+  }
+
+  const Session& session_;
+  KvCache& cache_;
+  const DepthSpeedOptions& options_;
+  const std::vector<int32_t> tokens_;
+  std::vector<float> hidden_, logits_;
+  const SequenceId main_;
+};
+
+}  // namespace
+
+int64_t DepthSpeedOptions::LongestContext() const {
+  const int64_t deepest = depths.empty() ? 0 : *std::max_element(depths.begin(), depths.end());
+  return deepest + std::max(prompt_tokens, decode_tokens);
+}
+
+int64_t DepthSpeedOptions::PoolTokens(int page_tokens) const { return 2 * (LongestContext() + page_tokens); }
+
+Status CheckDepthSpeed(const DepthSpeedOptions& options, int64_t max_positions) {
+  const auto invalid = [](const std::string& what) { return Error(ErrorCode::kInvalidArgument, what); };
+  if (options.depths.empty()) return invalid("--depth: give at least one number of cached tokens");
+  for (const int64_t depth : options.depths) {
+    if (depth < 0 || depth > max_positions) {
+      return invalid("--depth: " + std::to_string(depth) + " is not from 0 to the " + std::to_string(max_positions) +
+                     " tokens that this model was made for");
+    }
+  }
+  if (options.prompt_tokens == 0 && options.decode_tokens == 0) {
+    return invalid("--prompt-tokens and --decode-tokens are both 0: nothing is left to measure");
+  }
+  if (options.LongestContext() > max_positions) {
+    return invalid("--depth with --prompt-tokens or --decode-tokens makes " + std::to_string(options.LongestContext()) +
+                   " tokens of context; this model was made for " + std::to_string(max_positions));
+  }
+  return {};
+}
+
+Result<std::vector<DepthSpeed>> MeasureDepthSpeed(const Session& session, const Lane& lane,
+                                                  const DepthSpeedOptions& options) {
+  HAYPILE_TRY(CheckDepthSpeed(options, session.spec().max_positions));
+  HAYPILE_TRY_ASSIGN(const std::unique_ptr<KvCache> cache,
+                     KvCache::Create(lane.CacheConfig(options.PoolTokens(lane.page_tokens),
+                                                      options.LongestContext() + lane.page_tokens, 2)));
+  std::vector<int64_t> depths = options.depths;
+  std::sort(depths.begin(), depths.end());
+  depths.erase(std::unique(depths.begin(), depths.end()), depths.end());
+  DepthRun run(session, *cache, options);
+  std::vector<DepthSpeed> speeds;
+  for (const int64_t depth : depths) {
+    HAYPILE_TRY_ASSIGN(DepthSpeed speed, run.MeasureAt(depth));
+    speeds.push_back(std::move(speed));
+  }
+  return speeds;
+}
+
+}  // namespace haypile

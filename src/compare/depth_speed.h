@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "compare/lane.h"
+#include "engine/session.h"
+#include "evaluate/statistics.h"
+
+namespace haypile {
+
+// Speed at given depths, measured as llama-bench measures it (-d): `prompt_tokens` in one prefill, and `decode_tokens`
+// one by one, both with `depth` tokens already cached. Tokens are random, the same for every dtype.
+struct DepthSpeedOptions {
+  std::vector<int64_t> depths = {0};
+  int64_t prompt_tokens = 512;  // 0: no prefill is measured
+  int64_t decode_tokens = 32;   // 0: no decode is measured
+  int repeats = 3;
+
+  // Context and pool that the measurement needs.
+  int64_t LongestContext() const;
+  int64_t PoolTokens(int page_tokens) const;
+};
+
+// Tokens per second; `samples` in the order of measurement, empty where nothing was asked for.
+struct SpeedSamples {
+  std::vector<double> samples;
+  MedianSpread Summary() const { return SummarizeSamples(samples); }
+};
+
+struct DepthSpeed {
+  int64_t depth = 0;
+  SpeedSamples prefill, decode;
+};
+
+// kInvalidArgument names the flag that cannot be: no depth, a negative one, or a context above `max_positions`.
+Status CheckDepthSpeed(const DepthSpeedOptions& options, int64_t max_positions);
+
+// In ascending order of depth. Copies of the cached context are made outside the clock; a pass before the first sample
+// of each depth is not counted.
+Result<std::vector<DepthSpeed>> MeasureDepthSpeed(const Session& session, const Lane& lane,
+                                                  const DepthSpeedOptions& options);
+
+}  // namespace haypile
