@@ -48,10 +48,42 @@ struct Workspace {
   int64_t row_begin[kMaxSpanRows], row_end[kMaxSpanRows];
 };
 
+// The states of the splits of one sequence, one after the other from first_state on.
+struct MergeItem {
+  const AttentionSequence* sequence;
+  int64_t first_state, splits;
+};
+
 // Partial states of the splits, merged afterwards: a row for every query row of every split; weighted is
-// [row][head_dim].
+// [row][head_dim]. They only grow, and spans set what they use.
 struct PartialStates {
   std::vector<float> row_max, row_sum, weighted;
+
+  void Reserve(int64_t rows, int64_t head_dim) {
+    const auto grow = [](std::vector<float>& floats, int64_t count) {
+      if (static_cast<int64_t>(floats.size()) < count) floats.resize(static_cast<size_t>(count));
+    };
+    grow(row_max, rows);
+    grow(row_sum, rows);
+    grow(weighted, rows * head_dim);
+  }
+};
+
+// What a call plans, kept by the calling thread: a token takes as many calls as the model has layers, and none but the
+// first of a size allocates.
+struct AttentionPlan {
+  std::vector<WorkItem> items;
+  std::vector<MergeItem> merges;
+  int64_t state_rows = 0;
+  PartialStates states;
+
+  static AttentionPlan& OfThisThread() {
+    static thread_local AttentionPlan plan;
+    plan.items.clear();
+    plan.merges.clear();
+    plan.state_rows = 0;
+    return plan;
+  }
 };
 
 int64_t FirstVisible(int64_t position, int window) {
@@ -63,6 +95,7 @@ class Batch {
   Batch(const AttentionArgs& args, ThreadPool& pool)
       : args_(args),
         pool_(pool),
+        plan_(AttentionPlan::OfThisThread()),
         group_(args.query_heads / args.kv.kv_heads),
         attend_(args.span_kernel ? args.span_kernel : AttendSpanFor(ActiveIsa())) {
     HAYPILE_CHECK_EQ(args.query_heads % args.kv.kv_heads, 0);
@@ -73,23 +106,14 @@ class Batch {
 
   void Run() {
     PlanWork();
-    const int64_t head_dim = args_.kv.head_dim;
-    states_.row_max.resize(state_rows_);
-    states_.row_sum.resize(state_rows_);
-    states_.weighted.resize(state_rows_ * head_dim);
-    pool_.ParallelFor(items_.size(), [this](size_t i, int) { RunItem(i); });
+    plan_.states.Reserve(plan_.state_rows, args_.kv.head_dim);
+    pool_.ParallelFor(plan_.items.size(), [this](size_t i, int) { RunItem(i); });
     const size_t heads = static_cast<size_t>(args_.kv.kv_heads);
-    pool_.ParallelFor(merges_.size() * heads,
-                      [&](size_t i, int) { Merge(merges_[i / heads], static_cast<int>(i % heads)); });
+    pool_.ParallelFor(plan_.merges.size() * heads,
+                      [&](size_t i, int) { Merge(plan_.merges[i / heads], static_cast<int>(i % heads)); });
   }
 
  private:
-  // The states of the splits of one sequence, one after the other from first_state on.
-  struct MergeItem {
-    const AttentionSequence* sequence;
-    int64_t first_state, splits;
-  };
-
   void PlanWork() {
     for (const AttentionSequence& sequence : args_.sequences) {
       if (sequence.query_tokens <= kMaxSplitQueries && sequence.query_tokens * group_ <= kMaxSpanRows) {
@@ -105,14 +129,14 @@ class Batch {
     const int heads = args_.kv.kv_heads;
     const int64_t end = sequence.first_position + queries;
     const int64_t begin = FirstVisible(sequence.first_position, args_.window);
-    MergeItem merge{&sequence, state_rows_, 0};
+    MergeItem merge{&sequence, plan_.state_rows, 0};
     for (int64_t t = begin / kSplitTokens * kSplitTokens; t < end; t += kSplitTokens) {
-      items_.push_back(
-          {&sequence, 0, heads, 0, queries, std::max(t, begin), std::min(t + kSplitTokens, end), state_rows_});
-      state_rows_ += int64_t{heads} * queries * group_;
+      plan_.items.push_back(
+          {&sequence, 0, heads, 0, queries, std::max(t, begin), std::min(t + kSplitTokens, end), plan_.state_rows});
+      plan_.state_rows += int64_t{heads} * queries * group_;
       ++merge.splits;
     }
-    merges_.push_back(merge);
+    plan_.merges.push_back(merge);
   }
 
   void PlanPrefill(const AttentionSequence& sequence, int head) {
@@ -121,7 +145,7 @@ class Batch {
     for (int first = (sequence.query_tokens - 1) / block * block; first >= 0; first -= block) {
       const int count = std::min(block, sequence.query_tokens - first);
       const int64_t first_position = sequence.first_position + first;
-      items_.push_back(
+      plan_.items.push_back(
           {&sequence, head, 1, first, count, FirstVisible(first_position, args_.window), first_position + count, -1});
     }
   }
@@ -136,7 +160,7 @@ class Batch {
   }
 
   void RunItem(size_t index) {
-    const WorkItem& item = items_[index];
+    const WorkItem& item = plan_.items[index];
     // What this thread most likely takes next.
     const size_t after = index + static_cast<size_t>(pool_.size());
     AttentionSpan span;
@@ -144,8 +168,8 @@ class Batch {
       span.keys_asked_for = head > 0;
       if (head + 1 < item.heads) {
         span.next = {item.sequence->page_table, item.first_head + head + 1, item.begin, item.end};
-      } else if (after < items_.size()) {
-        const WorkItem& next = items_[after];
+      } else if (after < plan_.items.size()) {
+        const WorkItem& next = plan_.items[after];
         span.next = {next.sequence->page_table, next.first_head, next.begin, next.end};
       } else {
         span.next = {};
@@ -173,9 +197,9 @@ class Batch {
     span.queries = workspace.queries();
     span.row_begin = workspace.row_begin;
     span.row_end = workspace.row_end;
-    span.row_max = partial ? &states_.row_max[state] : workspace.row_max;
-    span.row_sum = partial ? &states_.row_sum[state] : workspace.row_sum;
-    span.weighted = partial ? &states_.weighted[state * head_dim] : workspace.weighted();
+    span.row_max = partial ? &plan_.states.row_max[state] : workspace.row_max;
+    span.row_sum = partial ? &plan_.states.row_sum[state] : workspace.row_sum;
+    span.weighted = partial ? &plan_.states.weighted[state * head_dim] : workspace.weighted();
     span.scores = workspace.scores();
     span.decoded = workspace.decoded();
     span.patterns = workspace.patterns();
@@ -218,17 +242,17 @@ class Batch {
     const int64_t first = merge.first_state + int64_t{head} * rows + row;
     const int64_t stride = int64_t{args_.kv.kv_heads} * rows;
     float max = -std::numeric_limits<float>::infinity();
-    for (int64_t s = 0; s < merge.splits; ++s) max = std::max(max, states_.row_max[first + s * stride]);
+    for (int64_t s = 0; s < merge.splits; ++s) max = std::max(max, plan_.states.row_max[first + s * stride]);
     float sum = 0;
-    float* total = &states_.weighted[first * head_dim];
+    float* total = &plan_.states.weighted[first * head_dim];
     for (int64_t s = 0; s < merge.splits; ++s) {
       const int64_t state = first + s * stride;
       // A split that saw only NaN scores keeps max = -inf; its NaN sum must still spoil the result, as it should. One
       // that the row does not see has a sum of zero.
-      const float row_max = states_.row_max[state];
+      const float row_max = plan_.states.row_max[state];
       const float keep = std::isinf(row_max) && row_max < 0 ? 1.0f : std::exp2(row_max - max);
-      sum += states_.row_sum[state] * keep;
-      const float* part = &states_.weighted[state * head_dim];
+      sum += plan_.states.row_sum[state] * keep;
+      const float* part = &plan_.states.weighted[state * head_dim];
       for (int d = 0; d < head_dim; ++d) total[d] = s == 0 ? part[d] * keep : total[d] + part[d] * keep;
     }
     Finish(*merge.sequence, row / group_, head, row % group_, sum, total);
@@ -236,12 +260,9 @@ class Batch {
 
   const AttentionArgs& args_;
   ThreadPool& pool_;
+  AttentionPlan& plan_;
   const int group_;
   const AttendSpanFn attend_;
-  std::vector<WorkItem> items_;
-  std::vector<MergeItem> merges_;
-  int64_t state_rows_ = 0;
-  PartialStates states_;
 };
 
 }  // namespace
