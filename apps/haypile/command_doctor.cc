@@ -106,8 +106,11 @@ Result<ProbeResult> Probe(const DoctorFlags& flags, const Inputs& inputs) {
   request.tokens = flags.probe_tokens;
   request.threads = flags.threads;
   std::unique_ptr<Progress> progress;
+  double counted = 0;
   return RunProbe(request, [&](double done, double total, const std::string& what) {
-    if (progress == nullptr) progress = std::make_unique<Progress>("probe", total, "tok", flags.quiet);
+    if (progress == nullptr || total != counted)
+      progress = std::make_unique<Progress>("probe", total, "tok", flags.quiet);
+    counted = total;
     progress->Update(done, what);
   });
 }

@@ -86,7 +86,9 @@ void PrintProbeHead(const ProbeResult& probe, int width, bool colour) {
     }
   }
   fmt::print("{}", ProbeTable(probe).Render(width, colour, 2));
-  fmt::print("  distance: mean squared difference of log-probabilities, square nats a token\n");
+  fmt::print(
+      "  distance: mean squared difference of log-probabilities, square nats a token; step: the same from bf16\n");
+  fmt::print("  share: how far the server goes along with the step; 0: not at all\n");
   for (const std::string& open : ProbeNotMeasured(probe)) PrintWrapped("open", open, width);
   fmt::print("\n");
 }

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <httplib.h>
 
-#include <atomic>
+#include <algorithm>
 #include <chrono>
 #include <future>
 
@@ -93,6 +93,10 @@ class Exchange {
 
 Result<HttpAnswer> Ask(const HttpRequest& asked) {
   HAYPILE_TRY_ASSIGN(const Address address, ParseUrl(asked.url));
+  // A header ends where its line does.
+  if (std::ranges::any_of(asked.token, [](unsigned char c) { return c <= ' ' || c == 0x7f; })) {
+    return Error(ErrorCode::kInvalidArgument, "the server's key holds a space or a control character");
+  }
   Exchange exchange(asked, address);
   if (!exchange.valid()) return NoUrl(asked.url);
   if (!asked.stop) return exchange.Run();

@@ -78,6 +78,7 @@ struct DecoderModel::State {
   bool uses_local_rope = false;
   DecoderWorkspace work;
   KvObserver* observer = nullptr;
+  KvRewriter* rewriter = nullptr;
 
   int64_t WidestInput() const {
     return std::max<int64_t>({spec.hidden_size, spec.feed_forward_size, int64_t{spec.query_heads} * spec.head_dim});
@@ -129,6 +130,7 @@ struct DecoderModel::State {
     ApplyRope({work.q, cosines, sines, rows, spec.query_heads, d}, pool);
     ApplyRope({work.k, cosines, sines, rows, spec.kv_heads, d}, pool);
     if (observer != nullptr) observer->OnKv(index, work.k, work.v, rows);
+    if (rewriter != nullptr) rewriter->Rewrite(index, work.k, work.v, rows);
 
     for (size_t i = 0; i < items.size(); ++i) {
       work.sequences[i].page_table = work.writes[i].page_table = cache.PageTable(items[i].sequence, index);
@@ -183,6 +185,7 @@ const ModelSpec& DecoderModel::spec() const { return state_->spec; }
 int64_t DecoderModel::weight_bytes() const { return static_cast<int64_t>(state_->weights.memory.size_bytes()); }
 
 void DecoderModel::set_kv_observer(KvObserver* observer) { state_->observer = observer; }
+void DecoderModel::set_kv_rewriter(KvRewriter* rewriter) { state_->rewriter = rewriter; }
 
 Status DecoderModel::Forward(std::span<const BatchItem> items, KvCache& cache, std::span<float> hidden) {
   State& state = *state_;

@@ -42,6 +42,8 @@ class DecoderModel {
 
   // From now on `observer` sees every K and V that Forward writes; null: nobody does. It must outlive its use.
   void set_kv_observer(KvObserver* observer);
+  // The same for one that may change them.
+  void set_kv_rewriter(KvRewriter* rewriter);
 
   // logits [rows][V] = hidden_rows [rows][H] times the output matrix.
   void Logits(std::span<const float> hidden_rows, std::span<float> logits);

@@ -13,4 +13,12 @@ class KvObserver {
   virtual void OnKv(int layer, const float* k, const float* v, int64_t rows) = 0;
 };
 
+// Changes what a forward pass is about to store, to make a cache hold what another engine's would.
+class KvRewriter {
+ public:
+  virtual ~KvRewriter() = default;
+  // As KvObserver::OnKv, and after it; k and v may be changed in place.
+  virtual void Rewrite(int layer, float* k, float* v, int64_t rows) = 0;
+};
+
 }  // namespace haypile

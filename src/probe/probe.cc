@@ -10,6 +10,7 @@
 #include "checkpoint/checkpoint.h"
 #include "compare/teacher_forced.h"
 #include "evaluate/evaluation_text.h"
+#include "probe/cutting_store.h"
 #include "spec/kv_geometry.h"
 
 namespace haypile {
@@ -19,6 +20,8 @@ namespace {
 constexpr float kFnuzFactor = 2;
 // The unquantized run is made twice.
 constexpr int64_t kRepeats = 1;
+// Logits held at once: of a 262,144-token vocabulary 64 MiB.
+constexpr size_t kCutChunkTokens = 64;
 
 using Scales = std::vector<std::vector<float>>;
 
@@ -83,7 +86,7 @@ Result<Header> ReadHeader(const ProbeRequest& request) {
 // As many as were asked for, or, when none were, as many as fit.
 Result<int64_t> TokensToSend(const ProbeRequest& request, const ModelSpec& spec, const ServedModel& served) {
   // One token more is generated.
-  const int64_t server_most = served.max_model_len ? *served.max_model_len - 1 : spec.max_positions;
+  const int64_t server_most = served.max_model_len.value_or(spec.max_positions) - 1;
   const int64_t most = std::min(spec.max_positions, server_most);
   const int64_t wanted = request.tokens > 0 ? request.tokens : std::clamp(most, kLeastProbeTokens, kProbeTokens);
   if (wanted <= most) return wanted;
@@ -106,10 +109,11 @@ Result<std::vector<int32_t>> TextTokens(const Session& session, int64_t wanted) 
 
 class OwnRuns {
  public:
-  OwnRuns(const Session& session, const Header& header) : session_(session), header_(header) {}
+  OwnRuns(const Session& session, const Header& header, std::span<const int32_t> tokens)
+      : session_(session), header_(header), tokens_(tokens) {}
 
-  // The runs, and the unquantized one again at the end.
-  Result<std::vector<ProbeRun>> Run(std::span<const int32_t> tokens, const std::function<void(int64_t)>& on_tokens) {
+  // The runs with a store that rounds, and the unquantized one again at the end.
+  Result<std::vector<ProbeRun>> Run(const std::function<void(int64_t)>& on_tokens) {
     std::vector<ProbeCache> caches{ProbeCache::kUnquantized, ProbeCache::kUnitScales};
     if (header_.scales.compared) caches.insert(caches.begin() + 1, ProbeCache::kFileScales);
     std::vector<Lane> lanes;
@@ -117,7 +121,7 @@ class OwnRuns {
       HAYPILE_TRY_ASSIGN(const Lane lane, LaneOf(cache));
       lanes.push_back(lane);
     }
-    HAYPILE_TRY_ASSIGN(const auto rows, RunTeacherForced(session_, lanes, tokens, on_tokens));
+    HAYPILE_TRY_ASSIGN(const auto rows, RunTeacherForced(session_, lanes, tokens_, on_tokens));
     std::vector<ProbeRun> runs{{ProbeCache::kUnquantized, {}}};
     for (const RowDivergence& row : rows.front()) runs[0].log_probs.push_back(-row.baseline_nll);
     caches.push_back(ProbeCache::kUnquantized);
@@ -131,25 +135,79 @@ class OwnRuns {
     return runs;
   }
 
+  // Those with a store that cuts; `on_tokens` hears the token passes done of these.
+  Result<std::vector<ProbeRun>> RunCut(const std::function<void(int64_t)>& on_tokens) {
+    std::vector<ProbeCache> caches{ProbeCache::kUnitScalesCut};
+    if (header_.scales.compared) caches.insert(caches.begin(), ProbeCache::kFileScalesCut);
+    std::vector<ProbeRun> runs;
+    for (const ProbeCache cache : caches) {
+      const auto done = static_cast<int64_t>(runs.size() * (tokens_.size() - 1));
+      HAYPILE_TRY_ASSIGN(const Lane lane, LaneOf(cache));
+      CuttingStore store(session_.spec(), lane.dtype, lane.scales);
+      session_.model->set_kv_rewriter(&store);
+      auto log_probs = LogProbsOf(cache, lane, [&](int64_t tokens) { on_tokens(done + tokens); });
+      session_.model->set_kv_rewriter(nullptr);
+      if (!log_probs.ok()) return std::move(log_probs).error();
+      runs.push_back({cache, std::move(log_probs).value()});
+    }
+    return runs;
+  }
+
  private:
   Result<Lane> LaneOf(ProbeCache cache) const {
     Lane lane;
     if (cache != ProbeCache::kUnquantized) lane.dtype = header_.dtype.dtype;
-    if (cache == ProbeCache::kFileScales) lane.scales = header_.in_use;
+    if (cache == ProbeCache::kFileScales || cache == ProbeCache::kFileScalesCut) lane.scales = header_.in_use;
     HAYPILE_TRY_ASSIGN(lane.geometry, MakeKvGeometry(session_.spec(), lane.dtype));
     return lane;
   }
 
+  Result<std::vector<double>> LogProbsOf(ProbeCache cache, const Lane& lane,
+                                         const std::function<void(int64_t)>& on_tokens) const {
+    const auto length = static_cast<int64_t>(tokens_.size());
+    HAYPILE_TRY_ASSIGN(const std::unique_ptr<KvCache> pages, KvCache::Create(lane.CacheConfig(length, length, 1)));
+    const SequenceId sequence = pages->AddSequence();
+    const auto width = static_cast<size_t>(session_.spec().hidden_size);
+    const auto vocabulary = static_cast<size_t>(session_.spec().vocabulary_size);
+    std::vector<float> hidden, logits;
+    std::vector<double> log_probs;
+    while (log_probs.size() + 1 < tokens_.size()) {
+      if (Interrupted()) return Error(ErrorCode::kInterrupted, "stopped by the user");
+      const size_t begin = log_probs.size(), count = std::min(kCutChunkTokens, tokens_.size() - 1 - begin);
+      hidden.resize(count * width);
+      logits.resize(count * vocabulary);
+      const BatchItem item{sequence, tokens_.subspan(begin, count)};
+      HAYPILE_TRY(session_.model->Forward({&item, 1}, *pages, hidden));
+      session_.model->Logits(hidden, logits);
+      for (size_t i = 0; i < count; ++i) {
+        const std::span row(logits.data() + i * vocabulary, vocabulary);
+        const RowDivergence itself = CompareRows(row, row, tokens_[begin + i + 1]);
+        if (!itself.finite) return NoNumber(cache, begin + i + 1);
+        log_probs.push_back(-itself.baseline_nll);
+      }
+      on_tokens(static_cast<int64_t>(log_probs.size()));
+    }
+    return log_probs;
+  }
+
   static Error NoNumber(ProbeCache cache, size_t token) {
-    return Error(ErrorCode::kMalformed,
-                 fmt::format("Haypile's own engine gives no number at token {} (run {}): weights or scales of the "
-                             "checkpoint are broken",
-                             token, NameOf(cache)));
+    return Error(
+        ErrorCode::kMalformed,
+        fmt::format(
+            "Haypile's own engine gives no number at token {} (run {}): weights or scales of the checkpoint are broken",
+            token, NameOf(cache)));
   }
 
   const Session& session_;
   const Header& header_;
+  const std::span<const int32_t> tokens_;
 };
+
+// A cut store is tried where no other cache explains the server.
+bool AsksForCutRuns(const ProbeJudgement& judgement, KvDtype dtype) {
+  const bool open = judgement.doubt == ProbeDoubt::kNoneFits || judgement.doubt == ProbeDoubt::kNoise;
+  return (open || judgement.unexplained) && CanCut(dtype);
+}
 
 }  // namespace
 
@@ -162,22 +220,27 @@ Result<ProbeResult> RunProbe(const ProbeRequest& request, const ProbeProgress& o
   result.scales = header.scales;
   HAYPILE_TRY_ASSIGN(result.served, FindServedModel(request.server));
   HAYPILE_TRY_ASSIGN(result.tokens, TokensToSend(request, header.spec, result.served));
-  const double total = static_cast<double>(result.tokens - 1) * (header.scales.compared ? 3 : 2) +
-                       static_cast<double>(result.tokens - 1) * kRepeats;
-  const auto progress = [&](double done, const std::string& what) {
-    if (on_progress) on_progress(done, total, what);
+  const auto progress = [&](int64_t done, int64_t runs, const std::string& what) {
+    if (on_progress) on_progress(static_cast<double>(done), static_cast<double>((result.tokens - 1) * runs), what);
   };
-  progress(0, "reading the weights");
+  const int64_t scales = header.scales.compared ? 2 : 1, rounding = scales + 1 + kRepeats;
+  progress(0, rounding, "reading the weights");
   HAYPILE_TRY_ASSIGN(const Session session, Session::Load(request.checkpoint, request.threads));
   HAYPILE_TRY_ASSIGN(const std::vector<int32_t> tokens, TextTokens(session, result.tokens));
-  progress(0, "waiting for the server");
+  progress(0, rounding, "waiting for the server");
   HAYPILE_TRY_ASSIGN(const PromptLogProbs theirs, AskPromptLogProbs(request.server, result.served, tokens));
   result.endpoint = theirs.endpoint;
   result.ids_confirmed = theirs.ids_confirmed;
-  const auto on_tokens = [&](int64_t done) { progress(static_cast<double>(done), "Haypile's own runs"); };
-  HAYPILE_TRY_ASSIGN(std::vector<ProbeRun> runs, OwnRuns(session, header).Run(tokens, on_tokens));
+  OwnRuns own(session, header, tokens);
+  HAYPILE_TRY_ASSIGN(std::vector<ProbeRun> runs,
+                     own.Run([&](int64_t done) { progress(done, rounding, "Haypile's own runs"); }));
   const ProbeRun repeat = std::move(runs.back());
   runs.pop_back();
+  result.judgement = JudgeProbe(theirs.log_probs, runs, repeat.log_probs);
+  if (!AsksForCutRuns(result.judgement, header.dtype.dtype)) return result;
+  HAYPILE_TRY_ASSIGN(const std::vector<ProbeRun> cut,
+                     own.RunCut([&](int64_t done) { progress(done, scales, "the same with a store that cuts"); }));
+  runs.insert(runs.end(), cut.begin(), cut.end());
   result.judgement = JudgeProbe(theirs.log_probs, runs, repeat.log_probs);
   return result;
 }

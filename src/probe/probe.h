@@ -70,7 +70,8 @@ struct ProbeResult {
   ProbeJudgement judgement;
 };
 
-// What is done while the probe runs: token passes done of the total.
+// What is done while the probe runs: token passes done of the total. Where no cache that rounds explains the server,
+// runs with a store that cuts follow, counted anew.
 using ProbeProgress = std::function<void(double done, double total, const std::string& what)>;
 
 // Asks the server for the log-probabilities of the text's first tokens and judges them against our own engine's under

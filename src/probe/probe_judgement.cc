@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -33,6 +34,21 @@ double Mean(const Series& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
+// The run of the same scales and a store that rounds.
+ProbeCache ScalesOf(ProbeCache cache) {
+  switch (cache) {
+    case ProbeCache::kFileScalesCut:
+      return ProbeCache::kFileScales;
+    case ProbeCache::kUnitScalesCut:
+      return ProbeCache::kUnitScales;
+    case ProbeCache::kUnquantized:
+    case ProbeCache::kFileScales:
+    case ProbeCache::kUnitScales:
+      break;
+  }
+  return cache;
+}
+
 // a_i b_i of differences: product(a - from, b - from).
 Series Products(std::span<const double> a, std::span<const double> b, std::span<const double> from) {
   Series products(a.size());
@@ -61,29 +77,38 @@ class Judge {
     for (const ProbeRun& run : runs_) AddDistance(run);
     const ProbeRun& unquantized = Of(ProbeCache::kUnquantized);
     out_.own_noise = Mean(SquaredDistance(unquantized.log_probs, repeat));
-    const size_t nearest = static_cast<size_t>(
-        std::ranges::min_element(out_.distances, {}, &ProbeDistance::mean_square) - out_.distances.begin());
-    for (size_t i = 0; i < runs_.size(); ++i) {
-      if (i != nearest) AddPair(runs_[nearest], runs_[i]);
+    SetNearest();
+    for (const ProbeRun& run : runs_) {
+      if (run.cache != ProbeCache::kUnquantized) AddPair(unquantized, run);
     }
-    out_.doubt = Doubt(nearest);
-    if (out_.doubt == ProbeDoubt::kNone) out_.verdict = VerdictOf(runs_[nearest].cache);
+    for (const ProbeRun& run : runs_) {
+      if (IsOther(run.cache)) AddPair(Of(out_.nearest), run);
+    }
+    out_.unexplained = SquareOf(out_.nearest) > kExplained * Step(out_.nearest).separation;
+    RuleOut();
+    Decide();
     return std::move(out_);
   }
 
  private:
   const ProbeRun& Of(ProbeCache cache) const { return *std::ranges::find(runs_, cache, &ProbeRun::cache); }
 
-  static ProbeVerdict VerdictOf(ProbeCache cache) {
-    switch (cache) {
-      case ProbeCache::kFileScales:
-        return ProbeVerdict::kScalesLoaded;
-      case ProbeCache::kUnitScales:
-        return ProbeVerdict::kUnitScales;
-      case ProbeCache::kUnquantized:
-        break;
+  // A quantized run of other scales than the nearest.
+  bool IsOther(ProbeCache cache) const {
+    return cache != ProbeCache::kUnquantized && ScalesOf(cache) != ScalesOf(out_.nearest);
+  }
+  const ProbePair& Step(ProbeCache to) const { return out_.Pair(ProbeCache::kUnquantized, to); }
+  double SquareOf(ProbeCache cache) const {
+    return std::ranges::find(out_.distances, cache, &ProbeDistance::cache)->mean_square;
+  }
+
+  void SetNearest() {
+    double least = std::numeric_limits<double>::infinity();
+    for (const ProbeDistance& distance : out_.distances) {
+      if (distance.cache == ProbeCache::kUnquantized || distance.mean_square >= least) continue;
+      least = distance.mean_square;
+      out_.nearest = distance.cache;
     }
-    return ProbeVerdict::kNotQuantized;
   }
 
   void AddDistance(const ProbeRun& run) {
@@ -97,20 +122,19 @@ class Judge {
     out_.distances.push_back(distance);
   }
 
-  void AddPair(const ProbeRun& nearer, const ProbeRun& farther) {
+  void AddPair(const ProbeRun& from, const ProbeRun& to) {
     ProbePair pair;
-    pair.nearer = nearer.cache;
-    pair.farther = farther.cache;
-    const Series separation = SquaredDistance(farther.log_probs, nearer.log_probs);
+    pair.from = from.cache;
+    pair.to = to.cache;
+    const Series separation = SquaredDistance(to.log_probs, from.log_probs);
     pair.separation = Mean(separation);
-    const Series near_squares = SquaredDistance(server_, nearer.log_probs);
-    const Series far_squares = SquaredDistance(server_, farther.log_probs);
-    const MeanDifference gap =
-        PairedDifference(BlockMeans(near_squares, out_.blocks), BlockMeans(far_squares, out_.blocks), kProbeConfidence);
-    pair.gap = Mean(far_squares) - Mean(near_squares);
-    pair.gap_interval = gap.interval;
-    AddShare(Products(server_, farther.log_probs, nearer.log_probs), separation, pair);
-    if (pair.gap_interval.low > 0) out_.ruled_out.push_back(farther.cache);
+    const Series from_squares = SquaredDistance(server_, from.log_probs);
+    const Series to_squares = SquaredDistance(server_, to.log_probs);
+    pair.gap = Mean(to_squares) - Mean(from_squares);
+    pair.gap_interval =
+        PairedDifference(BlockMeans(from_squares, out_.blocks), BlockMeans(to_squares, out_.blocks), kProbeConfidence)
+            .interval;
+    AddShare(Products(server_, to.log_probs, from.log_probs), separation, pair);
     out_.pairs.push_back(pair);
   }
 
@@ -127,22 +151,62 @@ class Judge {
     pair.share_interval = {pair.share + around.low / pair.separation, pair.share + around.high / pair.separation};
   }
 
-  ProbeDoubt Doubt(size_t nearest) const {
-    double widest = 0;
-    for (const ProbePair& pair : out_.pairs) widest = std::max(widest, pair.separation);
-    const double distance = out_.distances[nearest].mean_square;
-    if (distance > kOtherModelSquare && distance > widest) return ProbeDoubt::kOtherModel;
-    for (const ProbePair& pair : out_.pairs) {
-      const bool scales_alone = pair.nearer != ProbeCache::kUnquantized && pair.farther != ProbeCache::kUnquantized;
-      if (pair.separation == 0 && scales_alone) return ProbeDoubt::kSameRuns;
+  static bool GoesAlong(const ProbePair& step) { return step.share_interval.low > 0; }
+  static bool StaysAway(const ProbePair& step) { return step.share_interval.high < kLeastShare; }
+
+  void RuleOut() {
+    const bool quantized = GoesAlong(Step(out_.nearest));
+    if (quantized) out_.ruled_out.push_back(ProbeCache::kUnquantized);
+    for (const ProbeRun& run : runs_) {
+      if (run.cache == ProbeCache::kUnquantized) continue;
+      const bool farther = IsOther(run.cache) && out_.Pair(out_.nearest, run.cache).gap_interval.low > 0;
+      if (StaysAway(Step(run.cache)) || (quantized && farther)) out_.ruled_out.push_back(run.cache);
     }
-    for (const ProbePair& pair : out_.pairs) {
-      if (pair.gap_interval.low <= 0) return ProbeDoubt::kNoise;
+  }
+
+  void Decide() {
+    const ProbePair& step = Step(out_.nearest);
+    const double square = std::min(SquareOf(out_.nearest), SquareOf(ProbeCache::kUnquantized));
+    if (square > kOtherModelSquare && square > step.separation) {
+      out_.doubt = ProbeDoubt::kOtherModel;
+      return;
     }
-    for (const ProbePair& pair : out_.pairs) {
-      if (std::abs(pair.share) > kMostShare) return ProbeDoubt::kNoneFits;
-      const bool unquantized = pair.nearer == ProbeCache::kUnquantized;
-      if (unquantized && distance >= pair.separation) return ProbeDoubt::kNoneFits;
+    const bool away = std::ranges::all_of(runs_, [this](const ProbeRun& run) {
+      return run.cache == ProbeCache::kUnquantized || StaysAway(Step(run.cache));
+    });
+    if (away) {
+      const bool near = SquareOf(ProbeCache::kUnquantized) < kMostUnquantized * step.separation;
+      out_.verdict = near ? ProbeVerdict::kNotQuantized : ProbeVerdict::kCannotTell;
+      out_.doubt = near ? ProbeDoubt::kNone : ProbeDoubt::kNoneFits;
+      return;
+    }
+    out_.doubt = DoubtOfScales(step);
+    if (out_.doubt != ProbeDoubt::kNone) return;
+    const bool file = ScalesOf(out_.nearest) == ProbeCache::kFileScales;
+    out_.verdict = file ? ProbeVerdict::kScalesLoaded : ProbeVerdict::kUnitScales;
+  }
+
+  // How far the server goes along with another run's step, beyond what that step has in common with the nearest's.
+  double ShareBeyondNearest(ProbeCache other) const {
+    const ProbePair &step = Step(out_.nearest), &other_step = Step(other);
+    const double between = out_.Pair(out_.nearest, other).separation;
+    const double common = (step.separation + other_step.separation - between) / 2;
+    return other_step.share - step.share * common / other_step.separation;
+  }
+
+  ProbeDoubt DoubtOfScales(const ProbePair& step) const {
+    for (const ProbeRun& run : runs_) {
+      if (IsOther(run.cache) && out_.Pair(out_.nearest, run.cache).separation == 0) return ProbeDoubt::kSameRuns;
+    }
+    if (!GoesAlong(step)) return ProbeDoubt::kNoise;
+    for (const ProbeRun& run : runs_) {
+      if (IsOther(run.cache) && out_.Pair(out_.nearest, run.cache).gap_interval.low <= 0) return ProbeDoubt::kNoise;
+    }
+    if (step.share < kLeastShare || SquareOf(out_.nearest) > kMostUnexplained * step.separation) {
+      return ProbeDoubt::kNoneFits;
+    }
+    for (const ProbeRun& run : runs_) {
+      if (IsOther(run.cache) && ShareBeyondNearest(run.cache) > step.share / 2) return ProbeDoubt::kNoneFits;
     }
     return ProbeDoubt::kNone;
   }
@@ -160,6 +224,10 @@ const char* NameOf(ProbeCache cache) {
       return "file";
     case ProbeCache::kUnitScales:
       return "one";
+    case ProbeCache::kFileScalesCut:
+      return "file_cut";
+    case ProbeCache::kUnitScalesCut:
+      return "one_cut";
     case ProbeCache::kUnquantized:
       break;
   }
@@ -194,6 +262,12 @@ const char* NameOf(ProbeDoubt doubt) {
       break;
   }
   return "none";
+}
+
+const ProbePair& ProbeJudgement::Pair(ProbeCache from, ProbeCache to) const {
+  const auto pair = std::ranges::find_if(pairs, [&](const ProbePair& p) { return p.from == from && p.to == to; });
+  HAYPILE_CHECK(pair != pairs.end());
+  return *pair;
 }
 
 int64_t ProbeBlockTokens(int64_t tokens) { return std::clamp(tokens / kWantedBlocks, kShortestBlock, kLongestBlock); }

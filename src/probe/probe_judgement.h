@@ -10,9 +10,9 @@
 namespace haypile {
 
 // What a cache of our own engine may be like the server's: the model's dtype, the server's dtype at the checkpoint's
-// scales, the same at 1.0.
-enum class ProbeCache { kUnquantized, kFileScales, kUnitScales };
-const char* NameOf(ProbeCache cache);  // "bf16", "file", "one"
+// scales, the same at 1.0; and these two with a store that cuts towards zero instead of rounding to nearest.
+enum class ProbeCache { kUnquantized, kFileScales, kUnitScales, kFileScalesCut, kUnitScalesCut };
+const char* NameOf(ProbeCache cache);  // "bf16", "file", "one", "file_cut", "one_cut"
 
 // Natural log-probabilities of the text's tokens, from the second one on, under one cache.
 struct ProbeRun {
@@ -34,14 +34,15 @@ struct ProbeDistance {
   Interval interval;
 };
 
-// Two runs n (nearer to the server) and f (farther), token by token.
+// From one run to another, token by token.
 struct ProbePair {
-  ProbeCache nearer = ProbeCache::kUnquantized, farther = ProbeCache::kUnquantized;
-  double separation = 0;  // mean of (f - n)^2: how much the two caches differ on this text
-  double gap = 0;         // mean of (s - f)^2 - (s - n)^2, >= 0; paired
+  ProbeCache from = ProbeCache::kUnquantized, to = ProbeCache::kUnquantized;
+  double separation = 0;  // mean of (to - from)^2: how much the two caches differ on this text
+  double gap = 0;         // mean of (s - to)^2 - (s - from)^2: how much farther `to` is from the server; paired
   Interval gap_interval;
-  // Where the server stands between the two: mean (s - n)(f - n) / separation. 0: at n but for what has nothing to do
-  // with the difference of the two; 1: at f. gap = separation (1 - 2 share). NaN when the two runs are the same.
+  // How far the server goes along with the step from one to the other: mean (s - from)(to - from) / separation. 0: not
+  // at all, whatever noise has nothing to do with the step; 1: all the way. gap = separation (1 - 2 share). NaN when
+  // the two runs are the same.
   double share = 0;
   Interval share_interval;
 };
@@ -65,19 +66,33 @@ struct ProbeJudgement {
   double server_nll = 0;
   double own_noise = 0;                  // mean square between two runs of ours that differ in the order of sums alone
   std::vector<ProbeDistance> distances;  // in the runs' order
-  std::vector<ProbePair> pairs;          // the nearest run with each other one
-  std::vector<ProbeCache> ruled_out;     // farther than the nearest beyond doubt; also without a verdict
+  ProbeCache nearest = ProbeCache::kUnitScales;  // of the quantized runs
+  // From the unquantized run to each quantized one, then from the nearest quantized one to those of other scales.
+  std::vector<ProbePair> pairs;
+  std::vector<ProbeCache> ruled_out;  // beyond doubt; also without a verdict
+  // The server is farther from the nearest quantized run than kExplained times the square of its step: something else
+  // than scales tells the two apart.
+  bool unexplained = false;
+
+  const ProbePair& Pair(ProbeCache from, ProbeCache to) const;  // one of `pairs`
 };
 
-// `runs` holds the unquantized one and the one at 1.0, and the one at the file's scales where there are any; `repeat`
-// is the unquantized run once more in other chunks. All of the server's length, at least kLeastProbeRows.
+// `runs` holds the unquantized one and the one at 1.0, the one at the file's scales where there are any, and cut ones
+// or not; `repeat` is the unquantized run once more in other chunks. All of the server's length, at least
+// kLeastProbeRows.
 //
-// The nearest run is the verdict when (1) every other one is farther, by a paired interval at kProbeConfidence that
-// excludes 0, (2) the server is not displaced from it towards or away from another one by more than
-// kMostShare of the way, and (3), for the unquantized run, which nothing but closeness speaks for, the server is nearer
-// than quantizing moves our own engine. All else cannot be told.
+// Quantizing moves a log-probability one way or the other at each token, by rounding. A server with the same scales
+// rounds the same values mostly alike, and so goes along with that run's step away from the unquantized one: by a share
+// of 1 if it computes as we do, less if its activations are rounded differently, and not at all (0) with other scales
+// or none.
+// All at kProbeConfidence, the nearest quantized run is the verdict when (1) the server goes along with its step, by
+// kLeastShare or more and an interval above 0; (2) each run of other scales is farther, by a paired interval above 0,
+// and the server goes along with its step, beyond what the two steps have in common, at most half as much; and (3) the
+// server is within kMostUnexplained times the square of the step. Unquantized is the verdict when the server goes along
+// with no step by as much as kLeastShare, and is nearer than kMostUnquantized times the square of the step, since other
+// scales than those compared move it as far in a direction of their own. All else cannot be told.
 ProbeJudgement JudgeProbe(std::span<const double> server, std::span<const ProbeRun> runs,
                           std::span<const double> repeat);
-inline constexpr double kMostShare = 1.0 / 3;
+inline constexpr double kLeastShare = 0.25, kMostUnquantized = 0.5, kExplained = 2, kMostUnexplained = 3;
 
 }  // namespace haypile

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -52,11 +53,14 @@ TEST(ProbeJudgement, EachCacheIsRecognisedThroughTheNoiseOfAnotherEngine) {
     EXPECT_EQ(judgement.verdict, wanted);
     EXPECT_EQ(judgement.doubt, ProbeDoubt::kNone);
     EXPECT_EQ(judgement.ruled_out.size(), 2U);
-    ASSERT_EQ(judgement.pairs.size(), 2U);
+    ASSERT_EQ(judgement.pairs.size(), 3U);
     for (const ProbePair& pair : judgement.pairs) {
-      EXPECT_NEAR(pair.share, 0, 0.1);
       EXPECT_NEAR(pair.gap, pair.separation * (1 - 2 * pair.share), 1e-12);
       EXPECT_TRUE(pair.share_interval.low < pair.share && pair.share < pair.share_interval.high);
+      if (pair.from != ProbeCache::kUnquantized) continue;
+      const bool own = (wanted == ProbeVerdict::kScalesLoaded && pair.to == ProbeCache::kFileScales) ||
+                       (wanted == ProbeVerdict::kUnitScales && pair.to == ProbeCache::kUnitScales);
+      EXPECT_NEAR(pair.share, own ? 1 : 0, 0.15);
     }
   }
 }
@@ -82,6 +86,29 @@ TEST(ProbeJudgement, TwoRunsAreEnoughWhereTheCheckpointHoldsNoScales) {
   Caches caches(3);
   EXPECT_EQ(caches.JudgeWithoutFile(caches.Noisy(caches.one, 0.04)).verdict, ProbeVerdict::kUnitScales);
   EXPECT_EQ(caches.JudgeWithoutFile(caches.Noisy(caches.bf16, 0.04)).verdict, ProbeVerdict::kNotQuantized);
+}
+
+// An engine that computes in BF16 rounds half of the values otherwise: it goes along with half of the step and is no
+// nearer to its own run than to the unquantized one.
+TEST(ProbeJudgement, HalfOfTheStepIsEnough) {
+  Caches caches(12);
+  for (const auto& [truth, wanted] :
+       {std::pair(&caches.file, ProbeVerdict::kScalesLoaded), std::pair(&caches.one, ProbeVerdict::kUnitScales)}) {
+    Series server = caches.bf16;
+    for (size_t i = 0; i < server.size(); ++i) server[i] += 0.5 * ((*truth)[i] - caches.bf16[i]);
+    const ProbeJudgement judgement = caches.Judge(caches.Noisy(server, 0.09));
+    EXPECT_EQ(judgement.verdict, wanted);
+    EXPECT_FALSE(judgement.unexplained);
+  }
+}
+
+// Scales of 16 round as 1.0 does but for what falls below the format's range: the two steps have most in common.
+TEST(ProbeJudgement, StepsMayHaveMuchInCommon) {
+  Caches caches(13);
+  caches.file = caches.Noisy(caches.one, 0.04);
+  EXPECT_EQ(caches.Judge(caches.Noisy(caches.file, 0.02)).verdict, ProbeVerdict::kScalesLoaded);
+  EXPECT_EQ(caches.Judge(caches.Noisy(caches.one, 0.02)).verdict, ProbeVerdict::kUnitScales);
+  EXPECT_EQ(caches.Judge(caches.Noisy(caches.bf16, 0.02)).verdict, ProbeVerdict::kNotQuantized);
 }
 
 TEST(ProbeJudgement, NoiseIsNeverCalledADifference) {
@@ -117,9 +144,11 @@ TEST(ProbeJudgement, RunsThatAreTheSameCannotBeToldApart) {
   EXPECT_EQ(judgement.verdict, ProbeVerdict::kCannotTell);
   EXPECT_EQ(judgement.doubt, ProbeDoubt::kSameRuns);
   EXPECT_EQ(judgement.ruled_out, std::vector{ProbeCache::kUnquantized});
-  const auto same = std::ranges::find(judgement.pairs, 0.0, &ProbePair::separation);
-  ASSERT_NE(same, judgement.pairs.end());
-  EXPECT_TRUE(std::isnan(same->share));
+  const ProbeCache other =
+      judgement.nearest == ProbeCache::kFileScales ? ProbeCache::kUnitScales : ProbeCache::kFileScales;
+  const ProbePair& same = judgement.Pair(judgement.nearest, other);
+  EXPECT_EQ(same.separation, 0);
+  EXPECT_TRUE(std::isnan(same.share));
 }
 
 TEST(ProbeJudgement, AServerBetweenTwoRunsFitsNone) {
@@ -131,17 +160,32 @@ TEST(ProbeJudgement, AServerBetweenTwoRunsFitsNone) {
   EXPECT_EQ(judgement.verdict, ProbeVerdict::kCannotTell);
 }
 
-// A store that cuts instead of rounding has errors twice as large as those of rounding, against them in direction: the
-// nearest run is then the unquantized one.
-TEST(ProbeJudgement, AnUnquantizedCacheNeedsMoreThanToBeTheNearest) {
+// A store that cuts instead of rounding has errors twice as large as those of rounding, against them in direction.
+TEST(ProbeJudgement, WhatNoRunExplainsIsNoVerdict) {
   Caches caches(6);
-  Series cut = caches.bf16, far = caches.Noisy(caches.bf16, 0.2);
-  for (size_t i = 0; i < cut.size(); ++i) cut[i] -= 0.5 * (caches.one[i] - caches.bf16[i]) + caches.Normal(0.12);
-  for (const Series& server : {cut, far}) {
+  Series against = caches.bf16, far = caches.Noisy(caches.bf16, 0.2), along = caches.Noisy(caches.bf16, 0.2);
+  for (size_t i = 0; i < against.size(); ++i) {
+    against[i] -= 0.5 * (caches.one[i] - caches.bf16[i]) + caches.Normal(0.12);
+    along[i] += 0.4 * (caches.file[i] - caches.bf16[i]);
+  }
+  for (const Series& server : {against, far, along}) {
     const ProbeJudgement judgement = caches.Judge(server);
     EXPECT_EQ(judgement.verdict, ProbeVerdict::kCannotTell);
-    EXPECT_EQ(judgement.doubt, ProbeDoubt::kNoneFits);
+    EXPECT_TRUE(judgement.unexplained);
   }
+}
+
+// With runs of a cut store beside those that round: which store it was need not be told to tell the scales.
+TEST(ProbeJudgement, RunsOfTheSameScalesDoNotStandInEachOthersWay) {
+  Caches caches(9);
+  const Series file_cut = caches.Noisy(caches.bf16, 0.16), one_cut = caches.Noisy(caches.bf16, 0.16);
+  const std::vector<ProbeRun> runs{{ProbeCache::kUnquantized, caches.bf16},
+                                   {ProbeCache::kFileScales, caches.file},
+                                   {ProbeCache::kUnitScales, caches.one},
+                                   {ProbeCache::kFileScalesCut, file_cut},
+                                   {ProbeCache::kUnitScalesCut, one_cut}};
+  EXPECT_EQ(JudgeProbe(caches.Noisy(one_cut, 0.04), runs, caches.repeat).verdict, ProbeVerdict::kUnitScales);
+  EXPECT_EQ(JudgeProbe(caches.Noisy(file_cut, 0.04), runs, caches.repeat).verdict, ProbeVerdict::kScalesLoaded);
 }
 
 TEST(ProbeJudgement, AnotherModelIsNoVerdict) {

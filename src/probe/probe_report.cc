@@ -18,11 +18,9 @@ std::string DtypeName(const ProbeResult& result) { return result.dtype.dtype.Nam
 std::string RunName(const ProbeResult& result, ProbeCache cache) {
   if (cache == ProbeCache::kUnquantized) return "bf16";
   if (!result.scales.dtype_has_scale) return DtypeName(result);
-  return DtypeName(result) + (cache == ProbeCache::kFileScales ? " at the file's scales" : " at 1.0");
-}
-
-const ProbeDistance& Nearest(const ProbeJudgement& judgement) {
-  return *std::ranges::min_element(judgement.distances, {}, &ProbeDistance::mean_square);
+  const bool file = cache == ProbeCache::kFileScales || cache == ProbeCache::kFileScalesCut;
+  const bool cut = cache == ProbeCache::kFileScalesCut || cache == ProbeCache::kUnitScalesCut;
+  return DtypeName(result) + (file ? " at the file's scales" : " at 1.0") + (cut ? ", cut" : "");
 }
 
 std::string IntervalText(const Interval& interval) {
@@ -30,11 +28,13 @@ std::string IntervalText(const Interval& interval) {
 }
 
 std::string PairText(const ProbeResult& result, const ProbePair& pair) {
-  std::string text =
-      fmt::format("{} is farther than {} by {:.3g} {}; the two differ by {:.3g}", RunName(result, pair.farther),
-                  RunName(result, pair.nearer), pair.gap, IntervalText(pair.gap_interval), pair.separation);
+  if (pair.from != ProbeCache::kUnquantized) {
+    return fmt::format("{} is farther than {} by {:.3g} {}; the two differ by {:.3g}", RunName(result, pair.to),
+                       RunName(result, pair.from), pair.gap, IntervalText(pair.gap_interval), pair.separation);
+  }
+  std::string text = fmt::format("{} differs from bf16 by {:.3g}", RunName(result, pair.to), pair.separation);
   if (std::isfinite(pair.share)) {
-    text += fmt::format(", and the server stands at {:.2f} {} of the way to the farther", pair.share,
+    text += fmt::format("; the server goes along with that step by {:.2f} {}", pair.share,
                         IntervalText(pair.share_interval));
   }
   return text;
@@ -84,9 +84,15 @@ std::vector<LogLine> Evidence(const ProbeResult& result) {
   std::vector<LogLine> lines{{0, nll}, {0, distance}};
   for (const ProbePair& pair : judgement.pairs) lines.push_back({0, PairText(result, pair)});
   lines.push_back(
-      {0, fmt::format("intervals at {:g}% over {} blocks of {} tokens; Haypile's bf16 run against itself in "
-                      "other chunks: {:.3g}",
-                      100 * kProbeConfidence, judgement.blocks, judgement.block_rows, judgement.own_noise)});
+      {0,
+       fmt::format(
+           "intervals at {:g}% over {} blocks of {} tokens; Haypile's bf16 run against itself in other chunks: {:.3g}",
+           100 * kProbeConfidence, judgement.blocks, judgement.block_rows, judgement.own_noise)});
+  if (judgement.distances.back().cache == ProbeCache::kUnitScalesCut) {
+    lines.push_back({0,
+                     "cut: with a store that drops what the format cannot hold instead of rounding to nearest, as vLLM "
+                     "0.32's FP8 store on CPUs does"});
+  }
   lines.push_back({0, "KV dtype " + DtypeName(result) + ", " + SourceText(result.dtype)});
   lines.push_back({0, "scales: " + ScalesText(result.scales)});
   return lines;
@@ -100,21 +106,22 @@ void FillLoaded(const ProbeResult& result, Finding& finding) {
   finding.id = "probe.scales_loaded";
   finding.severity = Severity::kGood;
   finding.what = fmt::format(
-      "The checkpoint's KV scales are loaded: the server's log-probabilities are those of {}, and neither those at 1.0 "
-      "nor "
-      "those of an unquantized cache.",
-      RunName(result, ProbeCache::kFileScales));
+      "The checkpoint's KV scales are loaded: token by token the server's log-probabilities move as those of {} do, "
+      "and not "
+      "as those at 1.0.",
+      RunName(result, result.judgement.nearest));
   finding.why = "Logs read the same with scales loaded and at 1.0; the answers do not.";
   finding.check = "the same after each change of engine, version or checkpoint: " + Again(result);
 }
 
 void FillUnit(const ProbeResult& result, Finding& finding) {
   const ProbeScales& scales = result.scales;
-  const std::string run = RunName(result, ProbeCache::kUnitScales);
+  const std::string run = RunName(result, result.judgement.nearest);
   if (!scales.dtype_has_scale) {
     finding.id = "probe.quantized";
     finding.severity = Severity::kGood;
-    finding.what = "The server's log-probabilities are those of a cache of " + run + ", not of an unquantized one.";
+    finding.what = "The server's log-probabilities move as those of a cache of " + run +
+                   " do, not as those of an unquantized one.";
     finding.why = "This dtype makes its scales at run time: there is nothing to load.";
     finding.check = Again(result);
     return;
@@ -126,7 +133,8 @@ void FillUnit(const ProbeResult& result, Finding& finding) {
   if (scales.compared) {
     finding.severity = Severity::kProblem;
     finding.what = fmt::format(
-        "The server runs at scale 1.0: its log-probabilities are those of {}; the checkpoint's {} KV scales are not in "
+        "The server runs at scale 1.0: its log-probabilities move as those of {} do; the checkpoint's {} KV scales are "
+        "not in "
         "use.",
         run, scales.tensors);
     finding.type = {"haypile inspect CHECKPOINT   # what each engine and version does with these names",
@@ -135,7 +143,8 @@ void FillUnit(const ProbeResult& result, Finding& finding) {
     return;
   }
   finding.severity = scales.tensors == 0 ? Severity::kNote : Severity::kWarning;
-  finding.what = "The server's cache is quantized and runs at scale 1.0: its log-probabilities are those of " + run +
+  finding.what = "The server's cache is quantized and runs at scale 1.0: its log-probabilities move as those of " +
+                 run + " do" +
                  (scales.tensors == 0 ? "; the checkpoint holds no KV scales that could be loaded."
                                       : "; the checkpoint's are not for such a cache: " + scales.unused + ".");
   finding.type = {"haypile calibrate CHECKPOINT   # makes scales"};
@@ -159,15 +168,18 @@ void FillUnquantized(const ProbeResult& result, Finding& finding) {
   finding.check = Again(result);
 }
 
+double LeastSquare(const ProbeJudgement& judgement) {
+  return std::ranges::min_element(judgement.distances, {}, &ProbeDistance::mean_square)->mean_square;
+}
+
 std::string NoiseText(const ProbeResult& result) {
-  std::string text = "Not told apart:";
+  std::string text;
   for (const ProbePair& pair : result.judgement.pairs) {
-    if (pair.gap_interval.low > 0) continue;
-    text += fmt::format("{} {} and {} differ by {:.3g} square nats, the server from the nearer by {:.3g}",
-                        text.ends_with(":") ? "" : ";", RunName(result, pair.nearer), RunName(result, pair.farther),
-                        pair.separation, Nearest(result.judgement).mean_square);
+    if (pair.to != result.judgement.nearest && pair.from != result.judgement.nearest) continue;
+    text += fmt::format("{}{} and {} differ by {:.3g} square nats", text.empty() ? "" : "; ",
+                        RunName(result, pair.from), RunName(result, pair.to), pair.separation);
   }
-  return text + ".";
+  return text + fmt::format("; the server from the nearest by {:.3g}.", LeastSquare(result.judgement));
 }
 
 void FillDoubt(const ProbeResult& result, Finding& finding) {
@@ -179,8 +191,7 @@ void FillDoubt(const ProbeResult& result, Finding& finding) {
     case ProbeDoubt::kSameRuns:
       finding.what =
           "The probe cannot tell whether the scales are loaded: on this text they give the very same log-probabilities "
-          "as "
-          "1.0.";
+          "as 1.0.";
       finding.why = "So it makes no difference here either.";
       break;
     case ProbeDoubt::kNoise:
@@ -192,19 +203,18 @@ void FillDoubt(const ProbeResult& result, Finding& finding) {
       finding.what = fmt::format(
           "The probe cannot tell: the server is {:.2g} nats a token away from every run of this checkpoint (root mean "
           "square), as another model would be.",
-          std::sqrt(Nearest(judgement).mean_square));
+          std::sqrt(LeastSquare(judgement)));
       finding.why = "Scales move log-probabilities by hundredths of a nat, other weights by whole ones.";
       finding.type = {"--checkpoint FOLDER   # the folder that the server was started with"};
       break;
     case ProbeDoubt::kNoneFits:
     case ProbeDoubt::kNone:
-      finding.what = "The probe cannot tell: the server fits none of the runs. It lies nearest to " +
-                     RunName(result, Nearest(judgement).cache) +
-                     ", but off in the direction of another or farther than its own noise.";
+      finding.what =
+          "The probe cannot tell: the server fits none of the runs. Of the quantized ones it lies nearest to " +
+          RunName(result, judgement.nearest) + ".";
       finding.why =
           "Other scales or another cache than those compared do this: scales made at the start "
-          "(--calculate-kv-scales), "
-          "another dtype, layers left out, a store that cuts instead of rounding (vLLM 0.32's FP8 on CPUs).";
+          "(--calculate-kv-scales), another dtype, layers left out.";
       finding.type = {Again(result) + " --kv-cache-dtype DTYPE   # as the server was started"};
       break;
   }
@@ -235,8 +245,8 @@ Json RunsJson(const ProbeResult& result) {
 Json PairsJson(const ProbeJudgement& judgement) {
   Json pairs = Json::array();
   for (const ProbePair& pair : judgement.pairs) {
-    pairs.push_back({{"nearer", NameOf(pair.nearer)},
-                     {"farther", NameOf(pair.farther)},
+    pairs.push_back({{"from", NameOf(pair.from)},
+                     {"to", NameOf(pair.to)},
                      {"separation", Number(pair.separation)},
                      {"gap", Number(pair.gap)},
                      {"gap_low", Number(pair.gap_interval.low)},
@@ -299,16 +309,22 @@ TextTable ProbeTable(const ProbeResult& result) {
                    {"NLL", Align::kRight},
                    {"distance", Align::kRight},
                    {fmt::format("{:g}% interval", 100 * kProbeConfidence), Align::kRight},
-                   {"beyond the nearest", Align::kRight},
+                   {"step", Align::kRight},
+                   {"server's share", Align::kRight},
                    {"interval", Align::kRight}});
   const ProbeJudgement& judgement = result.judgement;
-  table.AddRow({"the server", fmt::format("{:.5f}", judgement.server_nll), "", "", "", ""});
+  table.AddRow({"the server", fmt::format("{:.5f}", judgement.server_nll), "", "", "", "", ""});
   for (const ProbeDistance& run : judgement.distances) {
-    const auto pair = std::ranges::find(judgement.pairs, run.cache, &ProbePair::farther);
-    const bool nearest = pair == judgement.pairs.end();
-    table.AddRow({RunName(result, run.cache), fmt::format("{:.5f}", run.nll), fmt::format("{:.3g}", run.mean_square),
-                  IntervalText(run.interval), nearest ? "nearest" : fmt::format("{:+.3g}", pair->gap),
-                  nearest ? "" : IntervalText(pair->gap_interval)});
+    std::vector<TableCell> cells{RunName(result, run.cache), fmt::format("{:.5f}", run.nll),
+                                 fmt::format("{:.3g}", run.mean_square), IntervalText(run.interval)};
+    if (run.cache == ProbeCache::kUnquantized) {
+      cells.insert(cells.end(), {"", "", ""});
+    } else {
+      const ProbePair& step = judgement.Pair(ProbeCache::kUnquantized, run.cache);
+      cells.insert(cells.end(), {fmt::format("{:.3g}", step.separation), fmt::format("{:.2f}", step.share),
+                                 IntervalText(step.share_interval)});
+    }
+    table.AddRow(std::move(cells));
   }
   return table;
 }

@@ -72,7 +72,9 @@ Error StatusError(const std::string& url, const HttpAnswer& answer) {
     help = "; give the server's key with --api-key or in the environment variable HAYPILE_API_KEY";
   } else if (answer.status / 100 == 3) {
     help = "; redirects are not followed: give the address that it leads to";
-  } else if (Speaks(message, {"echo", "logprobs", "logprob"})) {
+  } else if (Speaks(message, {"greater than max allowed"})) {
+    help = "; start the server with --max-logprobs 1 or more";
+  } else if (Speaks(message, {"echo", "logprob"})) {
     help = std::string("; the probe needs the log-probabilities of a prompt: ") + kWhoReturnsThem;
   } else if (Speaks(message, {"context length", "max_model_len", "maximum length", "too long", "exceeds"})) {
     help = "; give fewer with --probe-tokens";

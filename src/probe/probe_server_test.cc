@@ -203,6 +203,9 @@ TEST(ProbeServer, RefusalsNameWhatIsMissing) {
   for (const auto& [status, body, words] : {
            std::tuple(500, R"({"error":{"code":500,"message":"Only no echo is supported","type":"server_error"}})",
                       "Only no echo is supported; the probe needs the log-probabilities of a prompt: vLLM"),
+           std::tuple(400,
+                      R"({"error":{"message":"Requested sample logprobs of 1, which is greater than max allowed: 0"}})",
+                      "--max-logprobs 1"),
            std::tuple(400, R"({"error":{"message":"This model's maximum context length is 2048 tokens."}})",
                       "--probe-tokens"),
            std::tuple(400, R"({"error":{"message":"Token id 90000 is out of vocabulary"}})", "another vocabulary"),

@@ -13,7 +13,7 @@
 #include "engines/doctor_report.h"
 #include "engines/doctor_schema_test.h"
 #include "engines/local_server_test.h"
-#include "evaluate/evaluation_text.h"
+#include "probe/cutting_store.h"
 #include "probe/probe_report.h"
 
 namespace haypile {
@@ -62,6 +62,7 @@ const Folders& TheFolders() {
 struct ServerCache {
   KvDtype dtype;
   KvScales scales;
+  bool cuts = false;  // its store
 };
 
 // Log-probabilities that a server with this cache would return for the tokens that it was sent.
@@ -73,6 +74,9 @@ class ServerModel {
     lanes_[1].dtype = cache.dtype;
     lanes_[1].scales = cache.scales;
     lanes_[1].geometry = MakeKvGeometry(session_.spec(), cache.dtype).value();
+    if (!cache.cuts) return;
+    store_ = std::make_unique<CuttingStore>(session_.spec(), cache.dtype, cache.scales);
+    session_.model->set_kv_rewriter(store_.get());
   }
   std::vector<double> LogProbs(const std::vector<int32_t>& tokens) {
     std::vector<double> log_probs;
@@ -82,6 +86,7 @@ class ServerModel {
   }
 
  private:
+  std::unique_ptr<CuttingStore> store_;
   Session session_;
   std::vector<Lane> lanes_;
 };
@@ -177,10 +182,7 @@ double ModerateNoise() {
   static const double kNoise = [] {
     const FakeServer server({kFp8, {}}, 0);
     const ProbeResult result = Probed(server, TheFolders().scaled);
-    for (const ProbePair& pair : result.judgement.pairs) {
-      if (pair.farther == ProbeCache::kFileScales) return std::sqrt(pair.separation) / 3;
-    }
-    return 0.0;
+    return std::sqrt(result.judgement.Pair(ProbeCache::kUnitScales, ProbeCache::kFileScales).separation) / 3;
   }();
   return kNoise;
 }
@@ -205,6 +207,24 @@ TEST(Probe, EachCacheOfAServerIsTold) {
       EXPECT_TRUE(SaidOf(result).starts_with(wanted.id)) << SaidOf(result);
       EXPECT_NE(SaidOf(result).find("K 0.37 to 0.37, V 5.3 to 5.3"), std::string::npos) << SaidOf(result);
     }
+  }
+}
+
+// As vLLM 0.32 stores FP8 on CPUs: no run that rounds is like it.
+TEST(Probe, AStoreThatCutsIsTold) {
+  for (const bool loaded : {true, false}) {
+    const FakeServer server({kFp8, loaded ? SameScales(0.37f, 5.3f) : KvScales{}, true}, ModerateNoise());
+    double passes = 0;
+    const auto result = RunProbe(RequestTo(server, TheFolders().scaled),
+                                 [&](double done, double, const std::string&) { passes = done; });
+    ASSERT_TRUE(result.ok()) << result.error().message();
+    EXPECT_EQ(result->judgement.verdict, loaded ? ProbeVerdict::kScalesLoaded : ProbeVerdict::kUnitScales)
+        << SaidOf(*result);
+    EXPECT_EQ(result->judgement.distances.size(), 5U);
+    EXPECT_EQ(passes, 2.0 * (kTokens - 1));
+    EXPECT_NE(SaidOf(*result).find(loaded ? "fp8_e4m3 at the file's scales, cut" : "fp8_e4m3 at 1.0, cut"),
+              std::string::npos);
+    EXPECT_NE(SaidOf(*result).find("instead of rounding"), std::string::npos);
   }
 }
 
@@ -285,6 +305,8 @@ TEST(Probe, KeysAreSentAndWantedOnesNamed) {
   EXPECT_NE(refused.error().message().find("--api-key"), std::string::npos);
   request.server.api_key = "secret";
   EXPECT_TRUE(RunProbe(request, {}).ok());
+  request.server.api_key = "secret\r\nX-More: 1";
+  EXPECT_EQ(RunProbe(request, {}).error().code(), ErrorCode::kInvalidArgument);
 }
 
 // As llama-server answers: the generated token's log-probability alone.
