@@ -158,7 +158,8 @@ class Judge {
     const bool quantized = GoesAlong(Step(out_.nearest));
     if (quantized) out_.ruled_out.push_back(ProbeCache::kUnquantized);
     for (const ProbeRun& run : runs_) {
-      if (run.cache == ProbeCache::kUnquantized) continue;
+      const bool own_scales = quantized && !IsOther(run.cache);
+      if (run.cache == ProbeCache::kUnquantized || own_scales) continue;
       const bool farther = IsOther(run.cache) && out_.Pair(out_.nearest, run.cache).gap_interval.low > 0;
       if (StaysAway(Step(run.cache)) || (quantized && farther)) out_.ruled_out.push_back(run.cache);
     }
