@@ -6,10 +6,12 @@ usage: bench_test.py --haypile PROGRAM --kernels-bench PROGRAM
 
 import argparse
 import json
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import plan_test
@@ -123,6 +125,29 @@ class Kernels(Folder):
             done = self.bench(flag)
             self.assertEqual((done.returncode, done.stdout), (2, ""), flag)
             self.assertIn(flag, done.stderr)
+
+
+class Binding(Folder):
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "needs two cores")
+    def test_openmp_does_not_bind_all_threads_to_one_core(self):
+        model = self.make("smollm2-135m")
+        cores = sorted(os.sched_getaffinity(0))[:2]
+        environment = dict(os.environ, OMP_PROC_BIND="true", OMP_PLACES=",".join(f"{{{core}}}" for core in cores))
+        command = [PROGRAM, "bench", model, "--depth", "0", "--decode-tokens", "200", "--repeats", "1000", "--threads", "2"]
+        running = subprocess.Popen([str(part) for part in command], cwd=self.folder, env=environment,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+        try:
+            until = time.monotonic() + TIME_LIMIT_SECONDS
+            threads = []
+            while len(threads) < 2 and time.monotonic() < until and running.poll() is None:
+                threads = [int(task) for task in os.listdir(f"/proc/{running.pid}/task")]
+                time.sleep(0.05)
+            self.assertGreaterEqual(len(threads), 2)
+            for thread in threads:
+                self.assertEqual(sorted(os.sched_getaffinity(thread)), cores)
+        finally:
+            running.kill()
+            running.wait()
 
 
 class Peer(Folder):

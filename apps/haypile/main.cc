@@ -10,6 +10,7 @@
 #include "base/interrupt.h"
 #include "command.h"
 #include "kernels/isa/isa.h"
+#include "kernels/matmul/onednn_gemm.h"
 #include "plan_arguments.h"
 #include "version.h"
 
@@ -52,6 +53,7 @@ int Main(int argc, char** argv) {
     return PrintError(ErrorCode::kInvalidArgument, std::string(error.what()) + "; see haypile --help");
   }
   InstallInterruptHandler();
+  RunOnAllOpenMpPlaces();
   if (auto isa = SelectIsa(); !isa.ok()) return PrintError(isa.error().code(), isa.error().message());
   const Status status = chosen();
   return status.ok() ? 0 : PrintError(status.error().code(), status.error().message());

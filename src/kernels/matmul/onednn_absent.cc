@@ -4,6 +4,8 @@ namespace haypile {
 
 bool HasOnednn() { return false; }
 
+void RunOnAllOpenMpPlaces() {}
+
 bool SgemmOnThisThread(const GemmShape&, const float*, int64_t, const float*, int64_t, float*, int64_t) {
   return false;
 }

@@ -1,11 +1,13 @@
 #include "kernels/matmul/onednn_gemm.h"
 
 #include <omp.h>
+#include <sched.h>
 
 #include <dnnl.hpp>
 #include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace haypile {
 namespace {
@@ -35,6 +37,20 @@ struct CompiledGemm {
 }  // namespace
 
 bool HasOnednn() { return true; }
+
+void RunOnAllOpenMpPlaces() {
+  if (omp_get_proc_bind() == omp_proc_bind_false) return;
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  for (int place = 0; place < omp_get_num_places(); ++place) {
+    std::vector<int> ids(static_cast<size_t>(omp_get_place_num_procs(place)));
+    omp_get_place_proc_ids(place, ids.data());
+    for (const int id : ids) {
+      if (id < CPU_SETSIZE) CPU_SET(id, &cores);
+    }
+  }
+  if (CPU_COUNT(&cores) > 0) (void)sched_setaffinity(0, sizeof(cores), &cores);
+}
 
 bool SgemmOnThisThread(const GemmShape& shape, const float* x, int64_t x_stride, const float* w, int64_t w_stride,
                        float* y, int64_t y_stride) {

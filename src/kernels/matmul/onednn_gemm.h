@@ -12,6 +12,11 @@ namespace haypile {
 // (onednn_absent.cc).
 bool HasOnednn();
 
+// Where OMP_PROC_BIND is set, OpenMP has bound the main thread to one place before main began, and every thread made
+// since would share that core with it. Lets the calling thread, and those it makes afterwards, run on all of OpenMP's
+// places instead. Nothing happens where the variable is not set.
+void RunOnAllOpenMpPlaces();
+
 // y[m][n] = x[m][k] * w[n][k]^T in FP32; leading dimensions in elements. False when the library refuses.
 struct GemmShape {
   int64_t m = 0;
