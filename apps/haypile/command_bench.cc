@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/machine.h"
+#include "base/progress.h"
 #include "checkpoint/checkpoint.h"
 #include "command.h"
 #include "compare/capacity.h"
@@ -23,7 +24,7 @@ struct BenchFlags {
   std::string dtypes = "bf16,fp8";
   DepthSpeedOptions options;
   int threads = 0;
-  bool json = false;
+  bool json = false, quiet = false;
 };
 
 struct DtypeSpeed {
@@ -89,11 +90,18 @@ Status RunBench(BenchFlags& flags) {
   }
   HAYPILE_TRY_ASSIGN(const Session session, Session::Load(path, flags.threads));
   std::vector<DtypeSpeed> runs;
+  const auto tokens_of_lane = static_cast<double>(flags.options.AllTokens());
+  Progress progress("bench", tokens_of_lane * static_cast<double>(lanes.size()), "tok", flags.quiet);
   for (const Lane& lane : lanes) {
     DtypeSpeed run{lane.dtype.Name(), {}};
-    HAYPILE_TRY_ASSIGN(run.depths, MeasureDepthSpeed(session, lane, flags.options));
+    const double before = tokens_of_lane * static_cast<double>(runs.size());
+    HAYPILE_TRY_ASSIGN(run.depths,
+                       MeasureDepthSpeed(session, lane, flags.options, [&](int64_t tokens, const std::string& what) {
+                         progress.Update(before + static_cast<double>(tokens), run.dtype + ": " + what);
+                       }));
     runs.push_back(std::move(run));
   }
+  progress.Finish();
   if (flags.json) {
     fmt::print("{}\n", DumpJson(BenchJson(flags, session, runs)));
   } else {
@@ -132,6 +140,7 @@ void AddBenchCommand(CLI::App& app, CommandBody& chosen) {
   command->add_option("--threads", flags->threads, "Threads; 0: every core")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+  command->add_flag("-q,--quiet", flags->quiet, "No progress");
   command->add_flag("--json", flags->json, "Print JSON (haypile.bench/1)");
   command->callback([&chosen, flags] { chosen = [flags] { return RunBench(*flags); }; });
 }

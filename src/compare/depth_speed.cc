@@ -12,6 +12,9 @@
 namespace haypile {
 namespace {
 
+// Of the context at once, between two looks at progress and Ctrl-C.
+constexpr int64_t kFillTokens = 512;
+
 double SecondsOf(std::chrono::steady_clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
 std::vector<int32_t> RandomTokens(int64_t count, int64_t vocabulary) {
@@ -24,30 +27,34 @@ std::vector<int32_t> RandomTokens(int64_t count, int64_t vocabulary) {
 // A cache whose main sequence grows from depth to depth; every sample runs on a copy of it.
 class DepthRun {
  public:
-  DepthRun(const Session& session, KvCache& cache, const DepthSpeedOptions& options)
+  DepthRun(const Session& session, KvCache& cache, const DepthSpeedOptions& options,
+           const DepthSpeedProgress& on_progress)
       : session_(session),
         cache_(cache),
         options_(options),
         tokens_(RandomTokens(options.LongestContext(), session.spec().vocabulary_size)),
         hidden_(static_cast<size_t>(session.spec().hidden_size)),
         logits_(static_cast<size_t>(session.spec().vocabulary_size)),
-        main_(cache.AddSequence()) {}
+        main_(cache.AddSequence()),
+        on_progress_(on_progress) {}
 
   Result<DepthSpeed> MeasureAt(int64_t depth) {
-    if (depth > cache_.Length(main_)) {
-      auto grown =
-          Prefill(*session_.model, cache_, main_, TokensAt(cache_.Length(main_), depth - cache_.Length(main_)));
+    while (depth > cache_.Length(main_)) {
+      if (Interrupted()) return Error(ErrorCode::kInterrupted, "stopped by the user");
+      const int64_t begin = cache_.Length(main_), count = std::min(kFillTokens, depth - begin);
+      auto grown = Prefill(*session_.model, cache_, main_, TokensAt(begin, count));
       if (!grown.ok()) return std::move(grown).error();
+      Report(count, "filling the cache to " + std::to_string(depth));
     }
     DepthSpeed speed;
     speed.depth = depth;
     if (options_.prompt_tokens > 0) {
       HAYPILE_TRY(Repeat(
-          options_.prompt_tokens, [&](SequenceId id) { return PrefillOnce(id, depth); }, speed.prefill));
+          options_.prompt_tokens, "prefill", [&](SequenceId id) { return PrefillOnce(id, depth); }, speed.prefill));
     }
     if (options_.decode_tokens > 0) {
       HAYPILE_TRY(Repeat(
-          options_.decode_tokens, [&](SequenceId id) { return DecodeOnce(id, depth); }, speed.decode));
+          options_.decode_tokens, "decode", [&](SequenceId id) { return DecodeOnce(id, depth); }, speed.decode));
     }
     return speed;
   }
@@ -57,8 +64,13 @@ class DepthRun {
     return std::span(tokens_).subspan(static_cast<size_t>(first), static_cast<size_t>(count));
   }
 
+  void Report(int64_t tokens, const std::string& what) {
+    done_ += tokens;
+    if (on_progress_) on_progress_(done_, what);
+  }
+
   template <typename Once>
-  Status Repeat(int64_t tokens, const Once& once, SpeedSamples& speed) {
+  Status Repeat(int64_t tokens, const std::string& what, const Once& once, SpeedSamples& speed) {
     for (int sample = 0; sample <= options_.repeats; ++sample) {
       if (Interrupted()) return Error(ErrorCode::kInterrupted, "stopped by the user");
       HAYPILE_TRY_ASSIGN(const SequenceId copy, cache_.CloneSequence(main_));
@@ -67,6 +79,7 @@ class DepthRun {
       const double seconds = SecondsOf(std::chrono::steady_clock::now() - start);
       cache_.RemoveSequence(copy);
       HAYPILE_TRY(status);
+      Report(tokens, what + " at depth " + std::to_string(cache_.Length(main_)));
       if (sample > 0) speed.samples.push_back(static_cast<double>(tokens) / seconds);  // the first warms up
     }
     return {};
@@ -93,6 +106,8 @@ class DepthRun {
   const std::vector<int32_t> tokens_;
   std::vector<float> hidden_, logits_;
   const SequenceId main_;
+  const DepthSpeedProgress& on_progress_;
+  int64_t done_ = 0;
 };
 
 }  // namespace
@@ -103,6 +118,11 @@ int64_t DepthSpeedOptions::LongestContext() const {
 }
 
 int64_t DepthSpeedOptions::PoolTokens(int page_tokens) const { return 2 * (LongestContext() + page_tokens); }
+
+int64_t DepthSpeedOptions::AllTokens() const {
+  const int64_t deepest = depths.empty() ? 0 : *std::max_element(depths.begin(), depths.end());
+  return deepest + static_cast<int64_t>(depths.size()) * (repeats + 1) * (prompt_tokens + decode_tokens);
+}
 
 Status CheckDepthSpeed(const DepthSpeedOptions& options, int64_t max_positions) {
   const auto invalid = [](const std::string& what) { return Error(ErrorCode::kInvalidArgument, what); };
@@ -124,7 +144,8 @@ Status CheckDepthSpeed(const DepthSpeedOptions& options, int64_t max_positions) 
 }
 
 Result<std::vector<DepthSpeed>> MeasureDepthSpeed(const Session& session, const Lane& lane,
-                                                  const DepthSpeedOptions& options) {
+                                                  const DepthSpeedOptions& options,
+                                                  const DepthSpeedProgress& on_progress) {
   HAYPILE_TRY(CheckDepthSpeed(options, session.spec().max_positions));
   HAYPILE_TRY_ASSIGN(const std::unique_ptr<KvCache> cache,
                      KvCache::Create(lane.CacheConfig(options.PoolTokens(lane.page_tokens),
@@ -132,7 +153,7 @@ Result<std::vector<DepthSpeed>> MeasureDepthSpeed(const Session& session, const 
   std::vector<int64_t> depths = options.depths;
   std::sort(depths.begin(), depths.end());
   depths.erase(std::unique(depths.begin(), depths.end()), depths.end());
-  DepthRun run(session, *cache, options);
+  DepthRun run(session, *cache, options, on_progress);
   std::vector<DepthSpeed> speeds;
   for (const int64_t depth : depths) {
     HAYPILE_TRY_ASSIGN(DepthSpeed speed, run.MeasureAt(depth));

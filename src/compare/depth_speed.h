@@ -22,6 +22,8 @@ struct DepthSpeedOptions {
   // Context and pool that the measurement needs.
   int64_t LongestContext() const;
   int64_t PoolTokens(int page_tokens) const;
+  // Tokens that all of it passes through the model, for progress.
+  int64_t AllTokens() const;
 };
 
 // Tokens per second; `samples` in the order of measurement, empty where nothing was asked for.
@@ -38,9 +40,13 @@ struct DepthSpeed {
 // kInvalidArgument names the flag that cannot be: no depth, a negative one, or a context above `max_positions`.
 Status CheckDepthSpeed(const DepthSpeedOptions& options, int64_t max_positions);
 
+// Tokens passed through the model so far, and what is being done.
+using DepthSpeedProgress = std::function<void(int64_t tokens, const std::string& what)>;
+
 // In ascending order of depth. Copies of the cached context are made outside the clock; a pass before the first sample
 // of each depth is not counted.
 Result<std::vector<DepthSpeed>> MeasureDepthSpeed(const Session& session, const Lane& lane,
-                                                  const DepthSpeedOptions& options);
+                                                  const DepthSpeedOptions& options,
+                                                  const DepthSpeedProgress& on_progress);
 
 }  // namespace haypile
