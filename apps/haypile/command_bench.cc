@@ -91,17 +91,22 @@ Status RunBench(BenchFlags& flags) {
   HAYPILE_TRY_ASSIGN(const Session session, Session::Load(path, flags.threads));
   std::vector<DtypeSpeed> runs;
   const auto tokens_of_lane = static_cast<double>(flags.options.AllTokens());
-  Progress progress("bench", tokens_of_lane * static_cast<double>(lanes.size()), "tok", flags.quiet);
+  std::unique_ptr<Progress> progress;  // not before the first step: an error then stands alone
+  const auto update = [&](double tokens, const std::string& what) {
+    const double total = tokens_of_lane * static_cast<double>(lanes.size());
+    if (progress == nullptr) progress = std::make_unique<Progress>("bench", total, "tok", flags.quiet);
+    progress->Update(tokens, what);
+  };
   for (const Lane& lane : lanes) {
     DtypeSpeed run{lane.dtype.Name(), {}};
     const double before = tokens_of_lane * static_cast<double>(runs.size());
     HAYPILE_TRY_ASSIGN(run.depths,
                        MeasureDepthSpeed(session, lane, flags.options, [&](int64_t tokens, const std::string& what) {
-                         progress.Update(before + static_cast<double>(tokens), run.dtype + ": " + what);
+                         update(before + static_cast<double>(tokens), run.dtype + ": " + what);
                        }));
     runs.push_back(std::move(run));
   }
-  progress.Finish();
+  if (progress != nullptr) progress->Finish();
   if (flags.json) {
     fmt::print("{}\n", DumpJson(BenchJson(flags, session, runs)));
   } else {
