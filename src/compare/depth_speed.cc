@@ -153,6 +153,7 @@ Result<std::vector<DepthSpeed>> MeasureDepthSpeed(const Session& session, const 
   std::vector<int64_t> depths = options.depths;
   std::sort(depths.begin(), depths.end());
   depths.erase(std::unique(depths.begin(), depths.end()), depths.end());
+  if (on_progress) on_progress(0, "the first pass");
   DepthRun run(session, *cache, options, on_progress);
   std::vector<DepthSpeed> speeds;
   for (const int64_t depth : depths) {
