@@ -5,16 +5,15 @@ the same bytes, and its JSON is what the published schema says.
 usage: calibrate_run_test.py --haypile PROGRAM
 """
 
-import argparse
 import json
 import os
 import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
+import breach_tests
 import plan_test
 import tiny_model
 
@@ -133,22 +132,5 @@ def test_schema(bench):
             yield f"{arguments}: a missing and an unknown field pass the schema"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--haypile", required=True)
-    program = parser.parse_args().haypile
-    failed = passed = 0
-    for test in (test_stop_and_resume, test_schema):
-        with tempfile.TemporaryDirectory(prefix="haypile_calibrate_run_") as folder:
-            breaches = list(test(Bench(program, folder)))
-        print(("FAILED " if breaches else "ok     ") + test.__name__)
-        for breach in breaches:
-            print("    " + breach)
-        failed += bool(breaches)
-        passed += not breaches
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(breach_tests.main(__doc__, Bench, (test_stop_and_resume, test_schema)))

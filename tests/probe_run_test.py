@@ -5,7 +5,6 @@ JSON against the published schema, the key from the environment, Ctrl-C while th
 usage: probe_run_test.py --haypile PROGRAM
 """
 
-import argparse
 import http.server
 import json
 import os
@@ -13,10 +12,10 @@ import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
+import breach_tests
 import plan_test
 import tiny_model
 
@@ -179,23 +178,7 @@ def test_interrupted_while_the_server_thinks(bench):
         yield f"exit status {process.returncode}, output '{out}', message '{err}'"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--haypile", required=True)
-    program = parser.parse_args().haypile
-    failed = passed = 0
-    for test in (test_json_and_text, test_log_names_the_dtype_and_the_checklist_the_verdict, test_key,
-                 test_interrupted_while_the_server_thinks):
-        with tempfile.TemporaryDirectory(prefix="haypile_probe_run_") as folder:
-            breaches = list(test(Bench(program, folder)))
-        print(("FAILED " if breaches else "ok     ") + test.__name__)
-        for breach in breaches:
-            print("    " + breach)
-        failed += bool(breaches)
-        passed += not breaches
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(breach_tests.main(__doc__, Bench, (
+        test_json_and_text, test_log_names_the_dtype_and_the_checklist_the_verdict, test_key,
+        test_interrupted_while_the_server_thinks)))

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/machine.h"
 #include "base/progress.h"
+#include "cache_flags.h"
 #include "checkpoint/checkpoint.h"
 #include "command.h"
 #include "compare/capacity.h"
@@ -137,14 +138,8 @@ void AddBenchCommand(CLI::App& app, CommandBody& chosen) {
   command->add_option("--repeats", flags->options.repeats, "Samples of each figure, whose median is shown")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command->add_option("--kv-cache-dtype-skip-layers", flags->request.skip_layers,
-                      "Layers that keep bf16: indices and/or sliding_window");
-  command->add_option("--kv-scales", flags->request.scales_path, "JSON file of KV scales (docs/kv-scales.md)");
-  command->add_option("--block-size", flags->request.page_tokens, "Tokens of a page, a multiple of 16")
-      ->capture_default_str();
-  command->add_option("--threads", flags->threads, "Threads; 0: every core")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+  AddCacheFlags(*command, flags->request.skip_layers, flags->request.scales_path, flags->request.page_tokens);
+  AddThreadsFlag(*command, flags->threads);
   command->add_flag("-q,--quiet", flags->quiet, "No progress");
   command->add_flag("--json", flags->json, "Print JSON (haypile.bench/1)");
   command->callback([&chosen, flags] { chosen = [flags] { return RunBench(*flags); }; });

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/progress.h"
 #include "base/sha256.h"
+#include "cache_flags.h"
 #include "calibrate/calibrate.h"
 #include "calibrate/calibrate_report.h"
 #include "calibrate/checkpoint_scales.h"
@@ -231,9 +232,7 @@ void AddCalibrateCommand(CLI::App& app, CommandBody& chosen) {
   command->add_flag("--ignore-existing-scales", flags->ignore_existing_scales,
                     "Make new scales of a model that holds some already");
   AddOutputs(*command, *flags);
-  command->add_option("--threads", flags->threads, "Threads; 0: every core")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+  AddThreadsFlag(*command, flags->threads);
   command->add_flag("-q,--quiet", flags->quiet, "No progress on standard error");
   command->callback([&chosen, flags] { chosen = [flags] { return RunCalibrateCommand(*flags); }; });
 }

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/progress.h"
 #include "base/sha256.h"
+#include "cache_flags.h"
 #include "checkpoint/checkpoint.h"
 #include "command.h"
 #include "compare/compare.h"
@@ -107,14 +108,8 @@ void AddCompareCommand(CLI::App& app, CommandBody& chosen) {
       ->capture_default_str();
   command->add_flag("--quick", flags->quick, "Minutes: short texts, few samples");
   command->add_flag("--full", flags->full, "Whole texts, all depths, many samples");
-  command->add_option("--kv-cache-dtype-skip-layers", flags->request.skip_layers,
-                      "Layers that keep bf16: indices and/or sliding_window");
-  command->add_option("--kv-scales", flags->request.scales_path, "JSON file of KV scales (docs/kv-scales.md)");
-  command->add_option("--block-size", flags->request.page_tokens, "Tokens of a page, a multiple of 16")
-      ->capture_default_str();
-  command->add_option("--threads", flags->threads, "Threads; 0: every core")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+  AddCacheFlags(*command, flags->request.skip_layers, flags->request.scales_path, flags->request.page_tokens);
+  AddThreadsFlag(*command, flags->threads);
   command->add_option("--json", flags->json_path, "Write the result to this file (haypile.compare/1)");
   command->add_option("--report", flags->html_path, "Write the HTML report to this file");
   command->add_flag("-q,--quiet", flags->quiet, "No progress");

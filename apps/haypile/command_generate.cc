@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/interrupt.h"
+#include "cache_flags.h"
 #include "checkpoint/checkpoint.h"
 #include "command.h"
 #include "compare/request.h"
@@ -110,20 +111,15 @@ void AddGenerateCommand(CLI::App& app, CommandBody& chosen) {
       ->capture_default_str();
   command->add_option("--kv-cache-dtype", flags->dtype, "Format of K and V, or K/V: " + KvFormatNames())
       ->capture_default_str();
-  command->add_option("--kv-cache-dtype-skip-layers", flags->skip_layers,
-                      "Layers that keep bf16: indices and/or sliding_window");
-  command->add_option("--kv-scales", flags->scales_path, "JSON file of KV scales (docs/kv-scales.md)");
   command->add_option("--kv-cache-memory", flags->memory, "Pool size in bytes, e.g. 512MiB; default: what is needed");
   command->add_option("--max-model-len", flags->max_model_len, "Longest context; default: what is needed")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
-  command->add_option("--block-size", flags->page_tokens, "Tokens of a page, a multiple of 16")->capture_default_str();
+  AddCacheFlags(*command, flags->skip_layers, flags->scales_path, flags->page_tokens);
   command->add_option("--temperature", flags->options.sampling.temperature, "0: greedy")->capture_default_str();
   command->add_option("--top-p", flags->options.sampling.top_p, "Share of probability to draw from")
       ->capture_default_str();
   command->add_option("--seed", flags->options.sampling.seed, "Seed of the draws")->capture_default_str();
-  command->add_option("--threads", flags->threads, "Threads; 0: every core")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+  AddThreadsFlag(*command, flags->threads);
   command->callback([&chosen, flags] { chosen = [flags] { return RunGenerate(*flags); }; });
 }
 

@@ -112,6 +112,13 @@ class DepthRun {
 
 }  // namespace
 
+std::vector<int64_t> DepthSpeedOptions::Measured() const {
+  std::vector<int64_t> measured = depths;
+  std::sort(measured.begin(), measured.end());
+  measured.erase(std::unique(measured.begin(), measured.end()), measured.end());
+  return measured;
+}
+
 int64_t DepthSpeedOptions::LongestContext() const {
   const int64_t deepest = depths.empty() ? 0 : *std::max_element(depths.begin(), depths.end());
   return deepest + std::max(prompt_tokens, decode_tokens);
@@ -120,8 +127,9 @@ int64_t DepthSpeedOptions::LongestContext() const {
 int64_t DepthSpeedOptions::PoolTokens(int page_tokens) const { return 2 * (LongestContext() + page_tokens); }
 
 int64_t DepthSpeedOptions::AllTokens() const {
-  const int64_t deepest = depths.empty() ? 0 : *std::max_element(depths.begin(), depths.end());
-  return deepest + static_cast<int64_t>(depths.size()) * (repeats + 1) * (prompt_tokens + decode_tokens);
+  const std::vector<int64_t> measured = Measured();
+  const int64_t deepest = measured.empty() ? 0 : measured.back();
+  return deepest + static_cast<int64_t>(measured.size()) * (repeats + 1) * (prompt_tokens + decode_tokens);
 }
 
 Status CheckDepthSpeed(const DepthSpeedOptions& options, int64_t max_positions) {
@@ -150,13 +158,10 @@ Result<std::vector<DepthSpeed>> MeasureDepthSpeed(const Session& session, const 
   HAYPILE_TRY_ASSIGN(const std::unique_ptr<KvCache> cache,
                      KvCache::Create(lane.CacheConfig(options.PoolTokens(lane.page_tokens),
                                                       options.LongestContext() + lane.page_tokens, 2)));
-  std::vector<int64_t> depths = options.depths;
-  std::sort(depths.begin(), depths.end());
-  depths.erase(std::unique(depths.begin(), depths.end()), depths.end());
   if (on_progress) on_progress(0, "the first pass");
   DepthRun run(session, *cache, options, on_progress);
   std::vector<DepthSpeed> speeds;
-  for (const int64_t depth : depths) {
+  for (const int64_t depth : options.Measured()) {
     HAYPILE_TRY_ASSIGN(DepthSpeed speed, run.MeasureAt(depth));
     speeds.push_back(std::move(speed));
   }

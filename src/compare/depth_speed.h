@@ -19,6 +19,7 @@ struct DepthSpeedOptions {
   int64_t decode_tokens = 32;   // 0: no decode is measured
   int repeats = 3;
 
+  std::vector<int64_t> Measured() const;  // `depths` in ascending order, each once
   // Context and pool that the measurement needs.
   int64_t LongestContext() const;
   int64_t PoolTokens(int page_tokens) const;

@@ -1,13 +1,14 @@
-#include <algorithm>
-#include <cctype>
+#include <string>
+#include <tuple>
 
+#include "base/text.h"
 #include "probe/probe.h"
 
 namespace haypile {
 namespace {
 
-std::string Plain(std::string name) {
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+std::string Plain(const std::string& said) {
+  std::string name = LowerCase(said);
   if (name.starts_with("torch.")) name = name.substr(6);
   return name;
 }

@@ -36,7 +36,8 @@ AttentionProblem& SharedProblem(const std::string& name, const AttentionCase& sh
   return *problem;
 }
 
-// Counters: quantized bytes and elements of K and V read per second, and the share of the read bandwidth.
+// Counters: quantized bytes and elements of K and V read per second, and the share of the read bandwidth; of many rows
+// the floating-point operations, 4 head_dim for each query head and each key that a query sees.
 void Decode(benchmark::State& state, const std::string& name, const AttentionCase& shape, int threads) {
   Machine& machine = SharedMachine(threads);
   AttentionProblem& problem = SharedProblem(name, shape);
@@ -50,6 +51,10 @@ void Decode(benchmark::State& state, const std::string& name, const AttentionCas
   state.counters["GB/s"] = benchmark::Counter(bytes / 1e9, rate);
   state.counters["Gelements/s"] = benchmark::Counter(elements / 1e9, rate);
   state.counters["share"] = benchmark::Counter(bytes / 1e9 / machine.bandwidth, rate);
+  double seen = 0;
+  for (int query = 1; query <= shape.queries[0]; ++query) seen += shape.context[0] + query;
+  const double operations = 4.0 * shape.head_dim * shape.kv_heads * shape.group * seen;
+  state.counters["GFLOP/s"] = benchmark::Counter(operations * static_cast<double>(shape.context.size()) / 1e9, rate);
   state.counters["read_GB/s"] = benchmark::Counter(machine.bandwidth);
 }
 

@@ -53,13 +53,18 @@ TEST(PagedAttention, EveryLevelOfThisProcessorIsTested) {
 // sqrt(T) * 2^-24. Together below 3e-5 of the largest value; a wrong element, scale or mask is off by 1e-2 or more.
 constexpr double kTolerance = 3e-5;
 
-void ExpectMatches(AttentionProblem& problem, const std::vector<double>& reference, const Level& level, int threads,
-                   const std::string& what) {
+std::vector<float> OutputOf(AttentionProblem& problem, const Level& level, int threads) {
   ThreadPool pool(threads);
   std::vector<float> output(problem.OutputSize(), -7.0f);
   AttentionArgs args = problem.Args(output.data());
   args.span_kernel = level.kernel;
   PagedAttention(args, pool);
+  return output;
+}
+
+void ExpectMatches(AttentionProblem& problem, const std::vector<double>& reference, const Level& level, int threads,
+                   const std::string& what) {
+  const std::vector<float> output = OutputOf(problem, level, threads);
   double worst = 0;
   for (size_t i = 0; i < output.size(); ++i) {
     const double error = std::abs(output[i] - reference[i]);
@@ -170,11 +175,7 @@ TEST(PagedAttention, LargeScoresStayExact) {
   AttentionProblem problem(shape);
   const std::vector<double> reference = problem.Reference();
   for (const Level& level : Levels()) {
-    ThreadPool pool(1);
-    std::vector<float> output(problem.OutputSize());
-    AttentionArgs args = problem.Args(output.data());
-    args.span_kernel = level.kernel;
-    PagedAttention(args, pool);
+    const std::vector<float> output = OutputOf(problem, level, 1);
     for (size_t i = 0; i < output.size(); ++i) EXPECT_NEAR(output[i], reference[i], 1e-3) << level.name;
   }
 }
@@ -188,13 +189,7 @@ TEST(PagedAttention, ThreadsDoNotChangeABit) {
   AttentionProblem problem(shape);
   for (const Level& level : Levels()) {
     std::vector<std::vector<float>> outputs;
-    for (const int threads : {1, 2, 5}) {
-      ThreadPool pool(threads);
-      outputs.emplace_back(problem.OutputSize());
-      AttentionArgs args = problem.Args(outputs.back().data());
-      args.span_kernel = level.kernel;
-      PagedAttention(args, pool);
-    }
+    for (const int threads : {1, 2, 5}) outputs.push_back(OutputOf(problem, level, threads));
     EXPECT_EQ(0, std::memcmp(outputs[0].data(), outputs[1].data(), outputs[0].size() * 4)) << level.name;
     EXPECT_EQ(0, std::memcmp(outputs[0].data(), outputs[2].data(), outputs[0].size() * 4)) << level.name;
   }
@@ -234,12 +229,7 @@ TEST_P(EveryCode, DecodesExactly) {
       }
       const float expected = ElementValue(info.format, static_cast<uint16_t>(code));
       for (const Level& level : Levels()) {
-        ThreadPool pool(1);
-        std::vector<float> output(256);
-        AttentionArgs args = problem.Args(output.data());
-        args.span_kernel = level.kernel;
-        PagedAttention(args, pool);
-        for (const float value : output) {
+        for (const float value : OutputOf(problem, level, 1)) {
           if (std::isnan(expected)) {
             ASSERT_TRUE(std::isnan(value)) << info.name << " code " << code << " " << level.name;
           } else {
@@ -256,11 +246,7 @@ INSTANTIATE_TEST_SUITE_P(Tokens, EveryCode, testing::Values(1, 16));
 // Every level's output is NaN in all dims, or in `dim` alone when it is not negative.
 void ExpectNan(AttentionProblem& problem, int head_dim, int dim, const std::string& what) {
   for (const Level& level : Levels()) {
-    ThreadPool pool(1);
-    std::vector<float> output(problem.OutputSize());
-    AttentionArgs args = problem.Args(output.data());
-    args.span_kernel = level.kernel;
-    PagedAttention(args, pool);
+    const std::vector<float> output = OutputOf(problem, level, 1);
     for (size_t i = 0; i < output.size(); ++i) {
       const bool expected = dim < 0 || static_cast<int>(i % head_dim) == dim;
       ASSERT_EQ(std::isnan(output[i]), expected) << what << ", " << level.name << ", at " << i;

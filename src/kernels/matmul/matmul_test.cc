@@ -288,6 +288,8 @@ TEST(OnednnGemmTest, Bf16ProductsEqualDoubleReferenceWhereSupported) {
     if (!gemm.Run({m, 65, 72}, high.data(), p.w.data(), Bf16Gemm::Output::kPut, y.data())) {
       GTEST_SKIP() << "oneDNN has no BF16 here";
     }
+    // A BF16 number has eight significant bits: rounding to nearest moves a value by at most 2^-8 of itself, and what
+    // is left by at most 2^-8 of that.
     ExpectClose(p, y, 65, 0x1p-8, "high parts alone");
     ASSERT_TRUE(gemm.Run({m, 65, 72}, low.data(), p.w.data(), Bf16Gemm::Output::kAdd, y.data()));
     ExpectClose(p, y, 65, 0x1p-16, "both parts");
