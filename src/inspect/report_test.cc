@@ -177,6 +177,9 @@ TEST(InspectReportTest, AThousandShardsOfOneTerabyteAreReadByHeadersAlone) {
   }
   EXPECT_NE(json.find("\"bytes_read\": " + std::to_string(expected)), std::string::npos);
   EXPECT_NE(text.find("What each of 8 tensor-parallel ranks gets"), std::string::npos);
+  for (const char* heading : {"Checkpoint", "KV scales", "Findings", "What engines do with a quantized cache of it"}) {
+    EXPECT_NE(text.find(std::string("\n") + heading + "\n"), std::string::npos) << heading;
+  }
 }
 
 TEST(InspectReportTest, AHundredThousandLayersEndInTime) {

@@ -232,7 +232,7 @@ void WriteRanks(const InspectReport& report, Page* page) {
 }
 
 void WriteFindings(const InspectReport& report, Page* page) {
-  page->Heading("CheckpointFindings");
+  page->Heading("Findings");
   if (report.findings.empty()) page->Line("nothing odd");
   for (const FindingLevel level : {FindingLevel::kError, FindingLevel::kWarning, FindingLevel::kNote}) {
     for (const CheckpointFinding& finding : report.findings) {
