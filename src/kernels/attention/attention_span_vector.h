@@ -77,7 +77,8 @@ class SpanKernel {
       const F score = LoadVec<F>(scores + i);
       max = score > max ? score : max;
     }
-    const float new_max = std::max(span_.row_max[row], MaxLane<N>(max));
+    const float block_max = MaxLane<N>(max);
+    const float new_max = std::max(span_.row_max[row], block_max);
     // Nothing visible yet: weights of zero. NaN scores pass through the sum below.
     const float base = new_max == -std::numeric_limits<float>::infinity() ? 0.0f : new_max;
     F sum = {};
@@ -86,6 +87,7 @@ class SpanKernel {
       StoreVec(scores + i, weight);
       sum = sum + weight;
     }
+    if (tiles_.Fused()) tiles_.weight_max[row] = Exp2<N>(Splat<F>(block_max - base))[0];
     const F keep = Exp2<N>(Splat<F>(span_.row_max[row] - base));
     span_.row_sum[row] = span_.row_sum[row] * keep[0] + SumLanes<N>(sum);
     if (new_max != span_.row_max[row]) {

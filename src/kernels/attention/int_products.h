@@ -1,102 +1,171 @@
-// Products of queries with elements that are small integers: 4- and 8-bit codes widened to 16 bits, two products of 16
-// bits and their sum in one instruction. Included only by per-ISA units.
+// Products with elements that are small integers: 4- and 8-bit codes widened to 16 bits, two products of 16 bits and
+// their sum in one instruction. Included only by per-ISA units.
 //
-// A query is rounded to 16 bits by a step of its own for every group of dims: |error| <= max|q in group| * 2^-16, about
-// 128 times less than BF16 queries lose. Elements and sums are exact: a group's sum stays below 2^31.
+// The other factor is rounded to 16 bits. Queries have a step of their own for every group of dims: |error| <= max|q in
+// group| * 2^-16, about 128 times less than BF16 queries lose. Weights (times the values' block scales) have one for
+// every group of dims and block of tokens, a power of two: |error| <= 2^-15 of the largest of them. Elements and sums
+// are exact.
 #ifndef HAYPILE_KERNELS_ATTENTION_INT_PRODUCTS_H_
 #define HAYPILE_KERNELS_ATTENTION_INT_PRODUCTS_H_
 
+#include <algorithm>
 #include <cmath>
 
+#include "kernels/attention/attention_span.h"
 #include "kernels/attention/tile_layout.h"
 #include "kernels/isa/simd.h"
 
 namespace haypile {
 namespace {
 
-// A reader turns part `part` of a block into kInner/2 vectors of 16-bit pairs: vector p holds in lane n the inner
-// elements 2p and 2p+1, times 1/kFactor. kGroupDims: the most dims whose sum of products with 16-bit queries fits.
+// A reader turns half `kHalf` of part `part` of a block, four inner elements a lane, into two vectors of 16-bit pairs:
+// vector p holds in lane n the inner elements 4 kHalf + 2p and + 2p + 1, as (element / kFactor) + kOffset, which is not
+// negative: so widening is an unpack with zeros. Sums are put right by kOffset times the sum of the other factor.
+// kGroupDims: the most dims of queries with a step of their own. Sums stay below 2^31: kTop * 32767 * kGroupDims, and
+// kTop * 32767 * kDecodeBlockTokens, where kTop is the largest 16-bit element.
 
 struct Int8Pairs {
-  static constexpr int kInner = 4;
-  static constexpr int kGroupDims = 32;
+  static constexpr int kInner = 4, kGroupDims = 32, kOffset = 128, kTop = 255;
   static constexpr float kFactor = 1.0f;
-  template <int N>
-  static inline void Read(const uint8_t* block, int part, typename Vec<N>::W* out) {
-    using W = typename Vec<N>::W;
-    const auto x = LoadVec<typename Vec<N>::B>(block + part * 4 * N);
-    out[0] = (W)UnpackLow(x, x) >> 8;
-    out[1] = (W)UnpackHigh(x, x) >> 8;
+  template <int N, int kHalf>
+  static inline __attribute__((always_inline)) void Read(const uint8_t* block, int part, typename Vec<N>::W (&out)[2]) {
+    using B = typename Vec<N>::B;
+    const B x = LoadVec<B>(block + part * 4 * N) ^ 0x80;
+    out[0] = (typename Vec<N>::W)UnpackLow(x, B{});
+    out[1] = (typename Vec<N>::W)UnpackHigh(x, B{});
   }
 };
 
-// 4-bit codes through a table of bytes, left in the high byte of the 16 bits: 256 times the table's value.
-template <typename Table>
+// 4-bit codes; Code turns them into bytes.
+template <typename Code>
 struct NibblePairs {
-  static constexpr int kInner = 8;
-  static constexpr int kGroupDims = Table::kGroupDims;
-  static constexpr float kFactor = Table::kFactor / 256;
-  template <int N>
-  static inline void Read(const uint8_t* block, int part, typename Vec<N>::W* out) {
+  static constexpr int kInner = 8, kGroupDims = 32, kOffset = Code::kOffset, kTop = Code::kTop;
+  static constexpr float kFactor = Code::kFactor;
+  template <int N, int kHalf>
+  static inline __attribute__((always_inline)) void Read(const uint8_t* block, int part, typename Vec<N>::W (&out)[2]) {
     using B = typename Vec<N>::B;
     using W = typename Vec<N>::W;
-    const B x = LoadVec<B>(block + part * 4 * N);
-    const B low = Lookup(Table::kValues, x & 0x0f);
-    const B high = Lookup(Table::kValues, x >> 4);
-    out[0] = (W)UnpackLow(B{}, low);
-    out[1] = (W)UnpackHigh(B{}, low);
-    out[2] = (W)UnpackLow(B{}, high);
-    out[3] = (W)UnpackHigh(B{}, high);
+    const B codes = LoadVec<B>(block + part * 4 * N);
+    const B bytes = Code::ToBytes(kHalf == 0 ? codes & 0x0f : (B)((typename Vec<N>::U)codes >> 4) & 0x0f);
+    out[0] = (W)UnpackLow(bytes, B{});
+    out[1] = (W)UnpackHigh(bytes, B{});
   }
 };
 
-struct E2m1Integers {  // twice the value: 0 1 2 3 4 6 8 12; 12 * 256 * 32767 * 16 < 2^31
-  static constexpr int kGroupDims = 16;
+struct E2m1Integers {  // twice the value: 0 1 2 3 4 6 8 12 and their negatives
+  static constexpr int kOffset = 12, kTop = 24;
   static constexpr float kFactor = 0.5f;
-  static constexpr uint8_t kValues[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, 0xff, 0xfe, 0xfd, 0xfc, 0xfa, 0xf8, 0xf4};
-};
-
-struct Int4Integers {  // code - 8; 8 * 256 * 32767 * 32 < 2^31
-  static constexpr int kGroupDims = 32;
-  static constexpr float kFactor = 1.0f;
-  static constexpr uint8_t kValues[16] = {0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd, 0xfe, 0xff, 0, 1, 2, 3, 4, 5, 6, 7};
-};
-
-// Rounds `dims` values to 16 bits by one step, and writes pairs of them, each over N lanes, `stride` 32-bit words
-// apart. Returns the step: value = step * integer. Not finite values give a step that is not finite.
-template <int N>
-inline float WriteIntegerPairs(const float* values, int dims, int32_t* out, int64_t stride) {
-  float largest = 0;
-  for (int d = 0; d < dims; ++d) largest = std::fabs(values[d]) > largest ? std::fabs(values[d]) : largest;
-  float step = largest / 32767;
-  for (int d = 0; d < dims; ++d) step += values[d] * 0.0f;  // NaN or Inf anywhere shows
-  // Below this the reciprocal would overflow: such queries score zero to FP32's own precision.
-  const float inverse = step > 1e-37f ? 1.0f / step : 0.0f;
-  const auto rounded = [&](float value) {
-    const float scaled = std::nearbyint(value * inverse);
-    return static_cast<int32_t>(scaled > 32767 ? 32767 : scaled > -32767 ? scaled : -32767);
-  };
-  for (int d = 0; d < dims; d += 2, out += stride) {
-    const uint32_t pair = static_cast<uint16_t>(rounded(values[d])) |
-                          static_cast<uint32_t>(static_cast<uint16_t>(rounded(values[d + 1]))) << 16;
-    for (int lane = 0; lane < N; ++lane) out[lane] = static_cast<int32_t>(pair);
+  static constexpr uint8_t kValues[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+  template <typename B>
+  static inline B ToBytes(B codes) {
+    return Lookup(kValues, codes);
   }
-  return step;
+};
+
+struct Int4Integers {
+  static constexpr int kOffset = 8, kTop = 15;
+  static constexpr float kFactor = 1.0f;
+  template <typename B>
+  static inline B ToBytes(B codes) {
+    return codes;
+  }
+};
+
+static_assert(int64_t{Int8Pairs::kTop} * 32767 * std::max(Int8Pairs::kGroupDims, kDecodeBlockTokens) < INT32_MAX);
+
+// Rounds value(i), N of them at a time, times `inverse` to 16 bits, to nearest even, to out[0 .. count - 1], where
+// `count` is a multiple of 16; returns the integers' sum. |value * inverse| <= 32767.
+template <int N, typename Value>
+inline __attribute__((always_inline)) int32_t RoundToInt16(int count, float inverse, int16_t* out, Value value) {
+  using F = typename Vec<N>::F;
+  using I = typename Vec<N>::I;
+  const F factor = Splat<F>(inverse);
+  I sum = {};
+  for (int i = 0; i < count; i += kBlockLanes) {
+    HAYPILE_UNROLL
+    for (int part = 0; part < kBlockLanes; part += 2 * N) {
+      const I first = RoundToInt(value(i + part) * factor);
+      sum = sum + first;
+      if constexpr (N < kBlockLanes) {
+        const I second = RoundToInt(value(i + part + N) * factor);
+        sum = sum + second;
+        StoreVec(out + i + part, Narrow(first, second));
+      } else {
+        StoreVec(out + i, __builtin_convertvector(first, typename HalfVec<N>::W));
+      }
+    }
+  }
+  return SumLanes<N>(sum);
 }
 
-// sums[r] += products of one block's part with the queries' pairs: queries [kInner / 2][R][N].
-template <int N, typename Reader, int R>
-inline __attribute__((always_inline)) void AddIntBlock(const uint8_t* block, int part, const int32_t* queries,
-                                                       typename Vec<N>::I (&sums)[R]) {
-  constexpr int kPairs = Reader::kInner / 2;
-  typename Vec<N>::W pairs[kPairs];
-  Reader::template Read<N>(block, part, pairs);
+// The largest magnitude of `count` values, a multiple of N; NaN if one is NaN.
+template <int N>
+inline float LargestMagnitude(const float* values, int count) {
+  using I = typename Vec<N>::I;
+  I largest = {};
+  for (int i = 0; i < count; i += N) {  // of magnitudes the bits are in order, NaN last
+    const I magnitude = LoadVec<I>(values + i) & 0x7fffffff;
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  return __builtin_bit_cast(float, MaxLane<N>(largest));
+}
+
+// value = step * integer. A `largest` that is not finite gives a step of NaN.
+struct IntegerStep {
+  float step, inverse;
+
+  // As fine as 16 bits allow.
+  static IntegerStep Finest(float largest) {
+    const float step = largest / 32767 + largest * 0.0f;
+    // Below this the reciprocal would overflow: such values are zero to FP32's own precision.
+    return {step, step > 1e-37f ? 1.0f / step : 0.0f};
+  }
+  // A power of two, so that small powers of two lose nothing.
+  static IntegerStep PowerOfTwo(float largest) {
+    // 2^exponent > largest, and by so much that nothing rounds to 32768. Below 2^-100 whatever there is vanishes beside
+    // any other block, and inverse stays finite.
+    const uint32_t bits = __builtin_bit_cast(uint32_t, largest) + (1u << 8);
+    const int exponent = std::max(static_cast<int>(bits >> 23) - 126, -100);
+    return {__builtin_bit_cast(float, static_cast<uint32_t>(exponent - 15 + 127) << 23) + largest * 0.0f,
+            __builtin_bit_cast(float, static_cast<uint32_t>(15 - exponent + 127) << 23)};
+  }
+};
+
+// sums[r][p] += products of parts first_part + p of half kHalf of one block with four factors: factors[r] points at
+// those of row r.
+template <int N, typename Reader, int kHalf, int R, int P>
+inline __attribute__((always_inline)) void AddIntHalf(const uint8_t* block, int first_part,
+                                                      const int16_t* const (&factors)[R],
+                                                      typename Vec<N>::I (&sums)[R][P]) {
+  using I = typename Vec<N>::I;
+  using W = typename Vec<N>::W;
+  W pairs[P][2];
   HAYPILE_UNROLL
-  for (int p = 0; p < kPairs; ++p) {
+  for (int part = 0; part < P; ++part) Reader::template Read<N, kHalf>(block, first_part + part, pairs[part]);
+  HAYPILE_UNROLL
+  for (int p = 0; p < 2; ++p) {
     HAYPILE_UNROLL
     for (int r = 0; r < R; ++r) {
-      sums[r] = sums[r] + MulPairs(pairs[p], LoadVec<typename Vec<N>::W>(queries + (p * R + r) * N));
+      const W factor = (W)SplatInt<I>(LoadVec<int32_t>(factors[r] + 4 * kHalf + 2 * p));
+      HAYPILE_UNROLL
+      for (int part = 0; part < P; ++part) AddPairs(sums[r][part], pairs[part][p], factor);
     }
+  }
+}
+
+// The same for `blocks` blocks one after the other, factors[r] of the first one.
+template <int N, typename Reader, int R, int P>
+inline __attribute__((always_inline)) void AddIntBlocks(const uint8_t* block, int blocks, int first_part,
+                                                        const int16_t* const (&factors)[R],
+                                                        typename Vec<N>::I (&sums)[R][P]) {
+  const int16_t* at[R];
+  HAYPILE_UNROLL
+  for (int r = 0; r < R; ++r) at[r] = factors[r];
+  for (int i = 0; i < blocks; ++i, block += kBlockBytes) {
+    AddIntHalf<N, Reader, 0, R, P>(block, first_part, at, sums);
+    if constexpr (Reader::kInner == 8) AddIntHalf<N, Reader, 1, R, P>(block, first_part, at, sums);
+    HAYPILE_UNROLL
+    for (int r = 0; r < R; ++r) at[r] += Reader::kInner;
   }
 }
 

@@ -158,7 +158,7 @@ inline __attribute__((always_inline)) void DecodeWhole(const uint8_t* block, int
 
 // N block scales of neighbouring tokens as FP32. kFastDenormals: FP32 subnormals may be multiplied (fp8_products.h).
 template <int N, bool kFastDenormals>
-inline typename Vec<N>::F DecodeScales(BlockScale kind, const uint8_t* from) {
+inline __attribute__((always_inline)) typename Vec<N>::F DecodeScales(BlockScale kind, const uint8_t* from) {
   using F = typename Vec<N>::F;
   using I = typename Vec<N>::I;
   switch (kind) {

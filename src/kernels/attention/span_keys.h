@@ -39,13 +39,15 @@ class SpanKeys {
         return ScoreFp8<E5m2Decoder, DirectE5m2, R>();
       case KvFormat::kNvfp4:
       case KvFormat::kNvfp4FourOverSix:
+        return ScoreInts<NibblePairs<E2m1Integers>, BlockScale::kE4m3, R>();
       case KvFormat::kMxfp4:
-        return ScoreInts<NibblePairs<E2m1Integers>, R>();
+        return ScoreInts<NibblePairs<E2m1Integers>, BlockScale::kE8m0, R>();
       case KvFormat::kInt8PerTokenHead:
+        return ScoreInts<Int8Pairs, BlockScale::kFp32, R>();
       case KvFormat::kQ8_0:
-        return ScoreInts<Int8Pairs, R>();
+        return ScoreInts<Int8Pairs, BlockScale::kFp16, R>();
       case KvFormat::kQ4_0:
-        return ScoreInts<NibblePairs<Int4Integers>, R>();
+        return ScoreInts<NibblePairs<Int4Integers>, BlockScale::kFp16, R>();
     }
   }
 
@@ -234,56 +236,74 @@ class SpanKeys {
 
   // ---- small integers ----
 
-  template <typename Reader, int R>
+  template <typename Reader, BlockScale kScale, int R>
   void ScoreInts() {
+    constexpr int P = Parts<R>();
     const int group_dims = std::gcd(t_.k_side.scale_elements, Reader::kGroupDims);
-    const int groups = t_.head_dim / group_dims;
-    const int64_t group_pairs = int64_t{group_dims} / 2 * R * N;
-    int32_t* queries = reinterpret_cast<int32_t*>(t_.span.patterns);
-    if (t_.InFirstBlock()) {
-      for (int r = 0; r < R; ++r) {
-        for (int group = 0; group < groups; ++group) {
-          steps_[group][r] = Reader::kFactor * WriteIntegerPairs<N>(t_.QueryRow(r) + group * group_dims, group_dims,
-                                                                    queries + group * group_pairs + r * N, R * N);
-        }
-      }
-    }
+    if (t_.InFirstBlock()) RoundQueries<Reader, R>(group_dims);  // the queries stay the same over a span
     const int groups_per_scale = t_.k_side.scale_elements / group_dims;
     for (int tile = 0; tile < t_.tiles; ++tile) {
       const TilePart part_of = t_.KeyPart(tile);
-      for (int part = 0; part < kParts; ++part) {
-        F totals[R] = {};
-        const uint8_t* block = part_of.data;
-        const int32_t* query = queries;
-        F scale = {};
-        for (int group = 0; group < groups; ++group) {
-          if (group % groups_per_scale == 0) {
-            scale = t_.Scales(t_.k_side, part_of.scales, group / groups_per_scale, part);
+      for (int first = 0; first < kParts; first += P) {
+        F totals[R][P] = {};
+        for (int group = 0; group * group_dims < t_.head_dim; ++group) {
+          const int dim = group * group_dims;
+          if (first == 0) {
+            for (int d = 0; d < group_dims; d += kBlockLanes) t_.PrefetchValues(tile, (dim + d) / kBlockLanes);
           }
-          if (part == 0) {
-            for (int dim = 0; dim < group_dims; dim += kBlockLanes) {
-              t_.PrefetchValues(tile, (group * group_dims + dim) / kBlockLanes);
-            }
-          }
-          I sums[R] = {};
-          for (int dim = 0; dim < group_dims; dim += Reader::kInner) {
-            AddIntBlock<N, Reader, R>(block, part, query, sums);
-            block += kBlockBytes;
-            query += Reader::kInner / 2 * R * N;
-          }
+          const int16_t* queries[R];
+          I sums[R][P];
           HAYPILE_UNROLL
           for (int r = 0; r < R; ++r) {
-            totals[r] = MulAdd(__builtin_convertvector(sums[r], F), scale * Splat<F>(steps_[group][r]), totals[r]);
+            queries[r] = IntegerQuery(r) + dim;
+            HAYPILE_UNROLL
+            for (int p = 0; p < P; ++p) sums[r][p] = SplatInt<I>(starts_[group][r]);
+          }
+          AddIntBlocks<N, Reader, R, P>(part_of.data + int64_t{dim / Reader::kInner} * kBlockBytes,
+                                        group_dims / Reader::kInner, first, queries, sums);
+          HAYPILE_UNROLL
+          for (int p = 0; p < P; ++p) {
+            const F scale = t_.template Scales<kScale>(t_.k_side, part_of.scales, group / groups_per_scale, first + p);
+            HAYPILE_UNROLL
+            for (int r = 0; r < R; ++r) {
+              const F sum = __builtin_convertvector(sums[r][p], F);
+              totals[r][p] = MulAdd(sum, scale * Splat<F>(steps_[group][r]), totals[r][p]);
+            }
           }
         }
         HAYPILE_UNROLL
-        for (int r = 0; r < R; ++r) StoreVec(t_.ScoreRow(r) + tile * kTileTokens + part * N, totals[r]);
+        for (int r = 0; r < R; ++r) {
+          HAYPILE_UNROLL
+          for (int p = 0; p < P; ++p) {
+            StoreVec(t_.ScoreRow(r) + tile * kTileTokens + (first + p) * N, totals[r][p]);
+          }
+        }
+      }
+    }
+  }
+
+  int16_t* IntegerQuery(int row) const {
+    return reinterpret_cast<int16_t*>(t_.span.patterns) + int64_t{row} * kMaxSpanHeadDim;
+  }
+
+  // Queries as integers, with the steps of their groups of dims and what sums of products start from.
+  template <typename Reader, int R>
+  void RoundQueries(int group_dims) {
+    for (int r = 0; r < R; ++r) {
+      for (int group = 0; group * group_dims < t_.head_dim; ++group) {
+        const float* query = t_.QueryRow(r) + group * group_dims;
+        const IntegerStep step = IntegerStep::Finest(LargestMagnitude<N>(query, group_dims));
+        const int32_t sum = RoundToInt16<N>(group_dims, step.inverse, IntegerQuery(r) + group * group_dims,
+                                            [&](int i) { return LoadVec<F>(query + i); });
+        steps_[group][r] = Reader::kFactor * step.step;
+        starts_[group][r] = -Reader::kOffset * sum;
       }
     }
   }
 
   const SpanTiles<N, kFastDenormals>& t_;
   float steps_[kMaxSpanHeadDim / 16][kFusedRows];
+  int32_t starts_[kMaxSpanHeadDim / 16][kFusedRows];
 };
 
 }  // namespace

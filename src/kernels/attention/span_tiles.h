@@ -99,6 +99,11 @@ class SpanTiles {
   static F Scales(const SideInfo& side, const uint8_t* scales, int index, int part) {
     return DecodeScales<N, kFastDenormals>(side.scale_kind, scales + ScaleByte(side.scale_bytes, part * N, index));
   }
+  // The same where the kind is known beforehand.
+  template <BlockScale kScale>
+  static F Scales(const SideInfo& side, const uint8_t* scales, int index, int part) {
+    return DecodeScales<N, kFastDenormals>(kScale, scales + ScaleByte(side.scale_bytes, part * N, index));
+  }
   int ScaleGroups(const SideInfo& side) const { return head_dim / side.scale_elements; }
 
   // Tokens of a tile that any row can see; beyond them memory is stale and must not be multiplied, not even by zero.
@@ -111,8 +116,9 @@ class SpanTiles {
   const PagedKvView& kv;
   const int head_dim;
   const SideInfo k_side, v_side;
-  int64_t begin = 0, end = 0;  // tokens of the current block
-  int tiles = 0;               // tiles of the current block, the last one perhaps not whole
+  int64_t begin = 0, end = 0;         // tokens of the current block
+  int tiles = 0;                      // tiles of the current block, the last one perhaps not whole
+  float weight_max[kFusedRows] = {};  // the largest weight of each row in the current block; set for few rows only
 
  private:
   TilePart Part(int tile, int64_t data_offset, int64_t scale_offset) const {

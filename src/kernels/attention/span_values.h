@@ -4,6 +4,7 @@
 
 #include "kernels/attention/decoded_products.h"
 #include "kernels/attention/fp8_products.h"
+#include "kernels/attention/int_products.h"
 #include "kernels/attention/span_tiles.h"
 
 namespace haypile {
@@ -13,6 +14,7 @@ template <int N, bool kFastDenormals>
 class SpanValues {
  public:
   using F = typename Vec<N>::F;
+  using I = typename Vec<N>::I;
   using B = typename Vec<N>::B;
   static constexpr int kParts = SpanTiles<N, kFastDenormals>::kParts;
 
@@ -34,13 +36,15 @@ class SpanValues {
         return WeighFp8<E5m2Decoder, DirectE5m2, R>();
       case KvFormat::kNvfp4:
       case KvFormat::kNvfp4FourOverSix:
+        return WeighInts<NibblePairs<E2m1Integers>, BlockScale::kE4m3, R>();
       case KvFormat::kMxfp4:
-        return WeighFloats<NibbleDecoder<E2m1Tables>, R>(0);
+        return WeighInts<NibblePairs<E2m1Integers>, BlockScale::kE8m0, R>();
       case KvFormat::kInt8PerTokenHead:
+        return WeighInts<Int8Pairs, BlockScale::kFp32, R>();
       case KvFormat::kQ8_0:
-        return WeighFloats<Int8Decoder, R>(0);
+        return WeighInts<Int8Pairs, BlockScale::kFp16, R>();
       case KvFormat::kQ4_0:
-        return WeighFloats<NibbleDecoder<Int4Tables>, R>(0);
+        return WeighInts<NibblePairs<Int4Integers>, BlockScale::kFp16, R>();
     }
   }
 
@@ -297,6 +301,78 @@ class SpanValues {
       seen = Direct::Note(seen, t_.ValuePart(tile).data, int64_t{t_.head_dim} * kTileTokens);
     }
     return Direct::AnySpecial(seen);
+  }
+
+  // ---- small integers ----
+
+  // Weights times block scales of one group of dims as integers, for R rows of the current block.
+  template <int R>
+  struct BlockWeights {
+    alignas(64) int16_t integers[R][kDecodeBlockTokens];
+    float step[R];
+    int32_t sum[R];
+  };
+
+  template <typename Reader, BlockScale kScale, int R>
+  void WeighInts() {
+    BlockWeights<R> weights;
+    int scaled_group = -1;
+    for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
+      const int group = dim_block * kBlockLanes / t_.v_side.scale_elements;
+      if (group != scaled_group) RoundWeights<kScale, R>(group, weights);
+      scaled_group = group;
+      I sums[R][kParts];
+      HAYPILE_UNROLL
+      for (int r = 0; r < R; ++r) {
+        HAYPILE_UNROLL
+        for (int p = 0; p < kParts; ++p) sums[r][p] = SplatInt<I>(-Reader::kOffset * weights.sum[r]);
+      }
+      for (int tile = 0; tile < t_.tiles; ++tile) {
+        t_.PrefetchNextKeys(tile, dim_block);
+        const int16_t* rows[R];  // tokens past the end have weights of zero
+        HAYPILE_UNROLL
+        for (int r = 0; r < R; ++r) rows[r] = weights.integers[r] + tile * kTileTokens;
+        AddIntBlocks<N, Reader, R, kParts>(DimBlock<Reader>(t_.ValuePart(tile).data, dim_block),
+                                           kTileTokens / Reader::kInner, 0, rows, sums);
+      }
+      HAYPILE_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const F step = Splat<F>(weights.step[r] * Reader::kFactor);
+        float* to = t_.WeightedRow(r) + dim_block * kBlockLanes;
+        HAYPILE_UNROLL
+        for (int p = 0; p < kParts; ++p) {
+          StoreVec(to + p * N, MulAdd(__builtin_convertvector(sums[r][p], F), step, LoadVec<F>(to + p * N)));
+        }
+      }
+    }
+  }
+
+  template <BlockScale kScale, int R>
+  void RoundWeights(int group, BlockWeights<R>& weights) const {
+    alignas(64) float scales[kDecodeBlockTokens];
+    const int tokens = t_.tiles * kTileTokens;
+    BlockScales<kScale>(group, scales);
+    const float largest = LargestMagnitude<N>(scales, tokens);
+    for (int r = 0; r < R; ++r) {
+      const IntegerStep step = IntegerStep::PowerOfTwo(t_.weight_max[r] * largest);
+      const float* row = t_.ScoreRow(r);
+      weights.step[r] = step.step;
+      weights.sum[r] = RoundToInt16<N>(tokens, step.inverse, weights.integers[r],
+                                       [&](int i) { return LoadVec<F>(row + i) * LoadVec<F>(scales + i); });
+    }
+  }
+
+  // The values' block scales of one group of dims, for the current block; zero for tokens past the end.
+  template <BlockScale kScale>
+  void BlockScales(int group, float* scales) const {
+    for (int tile = 0; tile < t_.tiles; ++tile) {
+      HAYPILE_UNROLL
+      for (int part = 0; part < kParts; ++part) {
+        StoreVec(scales + tile * kTileTokens + part * N,
+                 t_.template Scales<kScale>(t_.v_side, t_.ValuePart(tile).scales, group, part));
+      }
+    }
+    std::fill(scales + (t_.end - t_.begin), scales + t_.tiles * kTileTokens, 0.0f);
   }
 
   const SpanTiles<N, kFastDenormals>& t_;

@@ -25,6 +25,11 @@ inline Vec<4>::I MulPairs(Vec<4>::W a, Vec<4>::W b) {
   const int16x8_t x = (int16x8_t)a, y = (int16x8_t)b;
   return (Vec<4>::I)vpaddq_s32(vmull_s16(vget_low_s16(x), vget_low_s16(y)), vmull_high_s16(x, y));
 }
+inline void AddPairs(Vec<4>::I& sum, Vec<4>::W a, Vec<4>::W b) { sum = sum + MulPairs(a, b); }
+inline Vec<4>::I RoundToInt(Vec<4>::F a) { return (Vec<4>::I)vcvtnq_s32_f32((float32x4_t)a); }
+inline Vec<4>::W Narrow(Vec<4>::I a, Vec<4>::I b) {
+  return (Vec<4>::W)vcombine_s16(vmovn_s32((int32x4_t)a), vmovn_s32((int32x4_t)b));
+}
 inline Vec<4>::B MinBytes(Vec<4>::B a, Vec<4>::B b) { return (Vec<4>::B)vminq_u8((uint8x16_t)a, (uint8x16_t)b); }
 // table[index] in each byte whose index is below 16; any value for other indices below 128.
 inline Vec<4>::B Lookup(const uint8_t (&table)[16], Vec<4>::B index) {

@@ -26,6 +26,18 @@ inline Vec<8>::B UnpackHigh(Vec<8>::B a, Vec<8>::B b) {
 }
 // Sums of two neighbouring 16-bit products, in 32 bits.
 inline Vec<8>::I MulPairs(Vec<8>::W a, Vec<8>::W b) { return (Vec<8>::I)_mm256_madd_epi16((__m256i)a, (__m256i)b); }
+// sum += MulPairs(a, b), in this place: left to itself GCC adds at the end of an unrolled loop, and runs out of
+// registers.
+inline void AddPairs(Vec<8>::I& sum, Vec<8>::W a, Vec<8>::W b) {
+  sum = sum + MulPairs(a, b);
+  asm("" : "+x"(sum));
+}
+// To the nearest integer, ties to even.
+inline Vec<8>::I RoundToInt(Vec<8>::F a) { return (Vec<8>::I)_mm256_cvtps_epi32((__m256)a); }
+// Integers that fit 16 bits, those of `a` first.
+inline Vec<8>::W Narrow(Vec<8>::I a, Vec<8>::I b) {
+  return (Vec<8>::W)_mm256_permute4x64_epi64(_mm256_packs_epi32((__m256i)a, (__m256i)b), 0xd8);
+}
 inline Vec<8>::B MinBytes(Vec<8>::B a, Vec<8>::B b) { return (Vec<8>::B)_mm256_min_epu8((__m256i)a, (__m256i)b); }
 // table[index] in each byte whose index is below 16; any value for other indices below 128.
 inline Vec<8>::B Lookup(const uint8_t (&table)[16], Vec<8>::B index) {
@@ -58,6 +70,7 @@ inline Vec<16>::B UnpackHigh(Vec<16>::B a, Vec<16>::B b) {
   return (Vec<16>::B)_mm512_unpackhi_epi8((__m512i)a, (__m512i)b);
 }
 inline Vec<16>::I MulPairs(Vec<16>::W a, Vec<16>::W b) { return (Vec<16>::I)_mm512_madd_epi16((__m512i)a, (__m512i)b); }
+inline Vec<16>::I RoundToInt(Vec<16>::F a) { return (Vec<16>::I)_mm512_cvtps_epi32((__m512)a); }
 inline Vec<16>::B MinBytes(Vec<16>::B a, Vec<16>::B b) { return (Vec<16>::B)_mm512_min_epu8((__m512i)a, (__m512i)b); }
 inline Vec<16>::B Lookup16(const uint8_t (&table)[16], Vec<16>::B index) {
   const __m512i t = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table)));
@@ -104,6 +117,10 @@ inline Vec<16>::I MulPairs(Vec<16>::W a, Vec<16>::W b) {
   using H = Vec<8>::W;
   return JoinHalves<Vec<16>::I>(MulPairs(HalfOf<H>(a, 0), HalfOf<H>(b, 0)), MulPairs(HalfOf<H>(a, 1), HalfOf<H>(b, 1)));
 }
+inline Vec<16>::I RoundToInt(Vec<16>::F a) {
+  using H = Vec<8>::F;
+  return JoinHalves<Vec<16>::I>(RoundToInt(HalfOf<H>(a, 0)), RoundToInt(HalfOf<H>(a, 1)));
+}
 inline Vec<16>::B MinBytes(Vec<16>::B a, Vec<16>::B b) {
   using H = Vec<8>::B;
   return JoinHalves<Vec<16>::B>(MinBytes(HalfOf<H>(a, 0), HalfOf<H>(b, 0)), MinBytes(HalfOf<H>(a, 1), HalfOf<H>(b, 1)));
@@ -130,6 +147,17 @@ inline Vec<16>::B Lookup(const uint8_t (&table)[16], Vec<16>::B index) { return 
 inline void AddProducts(Vec<8>::F& sum, Vec<8>::F value, const float* factors) {
   asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(value), "m"(*reinterpret_cast<const Vec<8>::F*>(factors)));
 }
+inline void AddPairs(Vec<16>::I& sum, Vec<16>::W a, Vec<16>::W b) {
+#if defined(__AVX512VNNI__)
+  sum = (Vec<16>::I)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
+#else
+  sum = sum + MulPairs(a, b);
+#endif
+#if defined(__AVX512BW__)
+  asm("" : "+v"(sum));
+#endif
+}
+
 #if defined(__AVX512BW__)
 inline void AddProducts(Vec<16>::F& sum, Vec<16>::F value, const float* factors) {
   asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(value), "m"(*reinterpret_cast<const Vec<16>::F*>(factors)));

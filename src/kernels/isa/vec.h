@@ -38,14 +38,17 @@ struct HalfVec;  // N lanes of 16 bits
 template <>
 struct HalfVec<4> {
   typedef uint16_t U __attribute__((vector_size(8)));
+  typedef int16_t W __attribute__((vector_size(8)));
 };
 template <>
 struct HalfVec<8> {
   typedef uint16_t U __attribute__((vector_size(16)));
+  typedef int16_t W __attribute__((vector_size(16)));
 };
 template <>
 struct HalfVec<16> {
   typedef uint16_t U __attribute__((vector_size(32)));
+  typedef int16_t W __attribute__((vector_size(32)));
 };
 
 template <typename V>
@@ -70,9 +73,13 @@ template <int kBy, typename F, size_t... kLane>
 inline F RotateLanes(F value, std::index_sequence<kLane...>) {
   return __builtin_shufflevector(value, value, (kLane + kBy) % sizeof...(kLane)...);
 }
-// The largest lane of lanes without NaN, and the sum of all, by halves.
-template <int N>
-inline float MaxLane(typename Vec<N>::F value) {
+template <typename I>
+inline I SplatInt(int32_t value) {
+  return value + I{};
+}
+// The largest lane (of floats without NaN), and the sum of all, by halves.
+template <int N, typename V>
+inline auto MaxLane(V value) {
   const auto step = [](auto v, auto w) { return v > w ? v : w; };
   constexpr auto kLanes = std::make_index_sequence<N>();
   if constexpr (N >= 16) value = step(value, RotateLanes<8>(value, kLanes));
@@ -80,8 +87,8 @@ inline float MaxLane(typename Vec<N>::F value) {
   value = step(value, RotateLanes<2>(value, kLanes));
   return step(value, RotateLanes<1>(value, kLanes))[0];
 }
-template <int N>
-inline float SumLanes(typename Vec<N>::F value) {
+template <int N, typename V>
+inline auto SumLanes(V value) {
   constexpr auto kLanes = std::make_index_sequence<N>();
   if constexpr (N >= 16) value = value + RotateLanes<8>(value, kLanes);
   if constexpr (N >= 8) value = value + RotateLanes<4>(value, kLanes);
