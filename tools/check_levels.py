@@ -19,10 +19,12 @@ from count_tests import cases_of_program
 
 # What each level of src/kernels/isa/isa.h needs: an architecture (None: any), and flags of /proc/cpuinfo.
 AVX2 = {"avx2", "fma", "f16c"}
+AVX512 = AVX2 | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
 LEVELS = {
     "scalar": (None, set()),
     "avx2": ("x86_64", AVX2),
-    "avx512": ("x86_64", AVX2 | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}),
+    "avx512": ("x86_64", AVX512),
+    "avx512_bf16": ("x86_64", AVX512 | {"avx512_bf16", "avx512_vnni", "avx512vbmi"}),
     "neon": ("aarch64", set()),
 }
 IS_TESTED = re.compile(r"LevelOfThisProcessor\.IsTested/(\w+)$")

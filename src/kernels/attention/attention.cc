@@ -274,6 +274,8 @@ AttendSpanFn AttendSpanFor(Isa isa) {
       return SubnormalsAreFast() ? AttendSpanAvx2 : AttendSpanAvx2Tables;
     case Isa::kAvx512:
       return SubnormalsAreFast() ? AttendSpanAvx512 : AttendSpanAvx512Tables;
+    case Isa::kAvx512Bf16:
+      return Bf16ProductsAreFast() ? AttendSpanAvx512Bf16 : AttendSpanAvx512Bf16Tables;
 #elif defined(__aarch64__)
     case Isa::kNeon:
       return AttendSpanNeon;

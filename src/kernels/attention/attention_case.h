@@ -29,6 +29,7 @@ struct AttentionCase {
   // For benches: pages one after the other, and contents that repeat after kRepeatedTokens and are not kept for
   // Reference(), so that a long context costs neither minutes nor memory.
   bool shuffled_pages = true, keeps_reference = true;
+  bool keeps_exact_rows = false;  // for ExactReference()
 };
 
 class AttentionProblem {
@@ -56,20 +57,28 @@ class AttentionProblem {
     return memory_.data();
   }
 
+  const AttentionCase& shape() const { return shape_; }
+
   // The largest magnitude of decoded V: outputs are averages of V, so errors are measured against it.
   double ValueScale() const { return value_scale_; }
 
-  std::vector<double> Reference() const {
+  // The answer for K and V as the format holds them, and as they were before.
+  std::vector<double> Reference() const { return ReferenceOf(keys_, values_); }
+  std::vector<double> ExactReference() const { return ReferenceOf(exact_keys_, exact_values_); }
+
+ private:
+  using Rows = std::vector<std::vector<float>>;  // one entry a sequence
+
+  std::vector<double> ReferenceOf(const Rows& keys, const Rows& values) const {
     std::vector<double> output(queries_.size());
     for (size_t s = 0; s < sequences_.size(); ++s) {
       for (int q = 0; q < shape_.queries[s]; ++q) {
-        for (int h = 0; h < shape_.kv_heads * shape_.group; ++h) ReferenceRow(s, q, h, output);
+        for (int h = 0; h < shape_.kv_heads * shape_.group; ++h) ReferenceRow(s, q, h, keys[s], values[s], output);
       }
     }
     return output;
   }
 
- private:
   void PlacePages() {
     int64_t pages = 0;
     for (size_t s = 0; s < shape_.context.size(); ++s) {
@@ -125,6 +134,10 @@ class AttentionProblem {
       if (!shape_.keeps_reference) continue;
       keys_.push_back(Decoded(shape_.k_format, k, shape_.k_scale));
       values_.push_back(Decoded(shape_.v_format, v, shape_.v_scale));
+      if (shape_.keeps_exact_rows) {
+        exact_keys_.push_back(k);
+        exact_values_.push_back(v);
+      }
       for (const float x : values_.back()) value_scale_ = std::max(value_scale_, std::abs(double{x}));
     }
     query_scale_ = shape_.score_std / std::sqrt(static_cast<float>(shape_.head_dim));
@@ -146,7 +159,8 @@ class AttentionProblem {
     return decoded;
   }
 
-  void ReferenceRow(size_t s, int q, int head, std::vector<double>& output) const {
+  void ReferenceRow(size_t s, int q, int head, const std::vector<float>& keys, const std::vector<float>& values,
+                    std::vector<double>& output) const {
     const int d = shape_.head_dim;
     const int64_t row = (sequences_[s].first_row + q) * shape_.kv_heads * shape_.group + head;
     const int64_t position = shape_.context[s] + q;
@@ -155,7 +169,7 @@ class AttentionProblem {
     double max = -std::numeric_limits<double>::infinity();
     for (int64_t t = begin; t <= position; ++t) {
       double score = 0;
-      for (int i = 0; i < d; ++i) score += double{queries_[row * d + i]} * At(keys_[s], t, head)[i];
+      for (int i = 0; i < d; ++i) score += double{queries_[row * d + i]} * At(keys, t, head)[i];
       scores.push_back(score * query_scale_);
       max = std::max(max, scores.back());
     }
@@ -163,7 +177,7 @@ class AttentionProblem {
     for (double& score : scores) sum += score = std::exp(score - max);
     for (int64_t t = begin; t <= position; ++t) {
       const double weight = scores[t - begin] / sum;
-      for (int i = 0; i < d; ++i) output[row * d + i] += weight * At(values_[s], t, head)[i];
+      for (int i = 0; i < d; ++i) output[row * d + i] += weight * At(values, t, head)[i];
     }
   }
   const float* At(const std::vector<float>& rows, int64_t token, int head) const {
@@ -178,7 +192,7 @@ class AttentionProblem {
   std::vector<float> k_scales_, v_scales_, queries_;
   std::vector<std::vector<int32_t>> tables_;
   std::vector<AttentionSequence> sequences_;
-  std::vector<std::vector<float>> keys_, values_;
+  Rows keys_, values_, exact_keys_, exact_values_;
   float query_scale_ = 1;
   double value_scale_ = 0;
   int64_t rows_ = 0;

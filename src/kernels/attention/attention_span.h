@@ -53,10 +53,13 @@ using AttendSpanFn = void (*)(const AttentionSpan&);
 void AttendSpanScalar(const AttentionSpan& span);
 void AttendSpanAvx2(const AttentionSpan& span);
 void AttendSpanAvx512(const AttentionSpan& span);
+void AttendSpanAvx512Bf16(const AttentionSpan& span);
 void AttendSpanNeon(const AttentionSpan& span);
 // The same without products of FP32 subnormals, for processors where SubnormalsAreFast() is false.
 void AttendSpanAvx2Tables(const AttentionSpan& span);
 void AttendSpanAvx512Tables(const AttentionSpan& span);
+// The same without BF16 products, for processors where Bf16ProductsAreFast() is false.
+void AttendSpanAvx512Bf16Tables(const AttentionSpan& span);
 AttendSpanFn AttendSpanFor(Isa isa);
 
 // Start of the tile that holds `token`, which is a multiple of kTileTokens.

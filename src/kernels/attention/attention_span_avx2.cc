@@ -3,7 +3,7 @@
 
 namespace haypile {
 
-void AttendSpanAvx2(const AttentionSpan& span) { SpanKernel<8, true>(span).Run(); }
+void AttendSpanAvx2(const AttentionSpan& span) { SpanKernel<8, FloatProducts::kDirect>(span).Run(); }
 
 }  // namespace haypile
 #endif

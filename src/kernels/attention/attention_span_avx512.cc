@@ -3,7 +3,7 @@
 
 namespace haypile {
 
-void AttendSpanAvx512(const AttentionSpan& span) { SpanKernel<16, true>(span).Run(); }
+void AttendSpanAvx512(const AttentionSpan& span) { SpanKernel<16, FloatProducts::kDirect>(span).Run(); }
 
 }  // namespace haypile
 #endif

@@ -3,7 +3,7 @@
 
 namespace haypile {
 
-void AttendSpanNeon(const AttentionSpan& span) { SpanKernel<4, true>(span).Run(); }
+void AttendSpanNeon(const AttentionSpan& span) { SpanKernel<4, FloatProducts::kDirect>(span).Run(); }
 
 }  // namespace haypile
 #endif

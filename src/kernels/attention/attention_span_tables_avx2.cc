@@ -3,7 +3,7 @@
 
 namespace haypile {
 
-void AttendSpanAvx2Tables(const AttentionSpan& span) { SpanKernel<8, false>(span).Run(); }
+void AttendSpanAvx2Tables(const AttentionSpan& span) { SpanKernel<8, FloatProducts::kTables>(span).Run(); }
 
 }  // namespace haypile
 #endif

@@ -3,7 +3,7 @@
 
 namespace haypile {
 
-void AttendSpanAvx512Tables(const AttentionSpan& span) { SpanKernel<16, false>(span).Run(); }
+void AttendSpanAvx512Tables(const AttentionSpan& span) { SpanKernel<16, FloatProducts::kTables>(span).Run(); }
 
 }  // namespace haypile
 #endif

@@ -13,7 +13,7 @@ namespace haypile {
 namespace {
 
 // Up to kFusedRows rows elements go straight from the tile into the products; above, a tile is decoded once for all.
-template <int N, bool kFastDenormals>
+template <int N, FloatProducts kProducts>
 class SpanKernel {
  public:
   using F = typename Vec<N>::F;
@@ -98,9 +98,9 @@ class SpanKernel {
   }
 
   const AttentionSpan& span_;
-  SpanTiles<N, kFastDenormals> tiles_;
-  SpanKeys<N, kFastDenormals> keys_;
-  SpanValues<N, kFastDenormals> values_;
+  SpanTiles<N, kProducts> tiles_;
+  SpanKeys<N, kProducts> keys_;
+  SpanValues<N, kProducts> values_;
 };
 
 }  // namespace

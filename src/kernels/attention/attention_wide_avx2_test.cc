@@ -5,7 +5,8 @@
 
 namespace haypile {
 
-void AttendSpanEmulated512(const AttentionSpan& span) { SpanKernel<16, true>(span).Run(); }
+void AttendSpanEmulated512(const AttentionSpan& span) { SpanKernel<16, FloatProducts::kDirect>(span).Run(); }
+void AttendSpanEmulated512Bf16(const AttentionSpan& span) { SpanKernel<16, FloatProducts::kBf16>(span).Run(); }
 
 }  // namespace haypile
 #endif

@@ -4,7 +4,8 @@
 
 namespace haypile {
 
-// SpanKernel<16> compiled for AVX2 (attention_wide_avx2_test.cc).
+// SpanKernel<16> compiled for AVX2 (attention_wide_avx2_test.cc), the second one with BF16 products.
 void AttendSpanEmulated512(const AttentionSpan& span);
+void AttendSpanEmulated512Bf16(const AttentionSpan& span);
 
 }  // namespace haypile

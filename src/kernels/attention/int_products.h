@@ -131,13 +131,34 @@ struct IntegerStep {
   }
 };
 
-// sums[r][p] += products of parts first_part + p of half kHalf of one block with four factors: factors[r] points at
-// those of row r.
-template <int N, typename Reader, int kHalf, int R, int P>
+// Sums in turn for each row and part: multiplying and adding in one instruction takes as long as several of them.
+template <int N>
+inline constexpr int kIntChains = N == 16 ? 2 : 1;
+
+template <int N, int R, int P, int C>
+inline __attribute__((always_inline)) void StartSums(typename Vec<N>::I (&sums)[R][P][C], int row, int32_t start) {
+  HAYPILE_UNROLL
+  for (int p = 0; p < P; ++p) {
+    sums[row][p][0] = SplatInt<typename Vec<N>::I>(start);
+    HAYPILE_UNROLL
+    for (int c = 1; c < C; ++c) sums[row][p][c] = typename Vec<N>::I{};
+  }
+}
+
+template <int N, int C>
+inline __attribute__((always_inline)) typename Vec<N>::F JoinSums(const typename Vec<N>::I (&sums)[C]) {
+  typename Vec<N>::I sum = sums[0];
+  HAYPILE_UNROLL
+  for (int c = 1; c < C; ++c) sum = sum + sums[c];
+  return __builtin_convertvector(sum, typename Vec<N>::F);
+}
+
+// sums[r][p][any] += products of parts first_part + p of half kHalf of one block with four factors: factors[r] points
+// at those of row r.
+template <int N, typename Reader, int kHalf, int R, int P, int C>
 inline __attribute__((always_inline)) void AddIntHalf(const uint8_t* block, int first_part,
                                                       const int16_t* const (&factors)[R],
-                                                      typename Vec<N>::I (&sums)[R][P]) {
-  using I = typename Vec<N>::I;
+                                                      typename Vec<N>::I (&sums)[R][P][C]) {
   using W = typename Vec<N>::W;
   W pairs[P][2];
   HAYPILE_UNROLL
@@ -146,24 +167,25 @@ inline __attribute__((always_inline)) void AddIntHalf(const uint8_t* block, int 
   for (int p = 0; p < 2; ++p) {
     HAYPILE_UNROLL
     for (int r = 0; r < R; ++r) {
-      const W factor = (W)SplatInt<I>(LoadVec<int32_t>(factors[r] + 4 * kHalf + 2 * p));
       HAYPILE_UNROLL
-      for (int part = 0; part < P; ++part) AddPairs(sums[r][part], pairs[part][p], factor);
+      for (int part = 0; part < P; ++part) {
+        AddPairs(sums[r][part][p % C], pairs[part][p], factors[r] + 4 * kHalf + 2 * p);
+      }
     }
   }
 }
 
 // The same for `blocks` blocks one after the other, factors[r] of the first one.
-template <int N, typename Reader, int R, int P>
+template <int N, typename Reader, int R, int P, int C>
 inline __attribute__((always_inline)) void AddIntBlocks(const uint8_t* block, int blocks, int first_part,
                                                         const int16_t* const (&factors)[R],
-                                                        typename Vec<N>::I (&sums)[R][P]) {
+                                                        typename Vec<N>::I (&sums)[R][P][C]) {
   const int16_t* at[R];
   HAYPILE_UNROLL
   for (int r = 0; r < R; ++r) at[r] = factors[r];
   for (int i = 0; i < blocks; ++i, block += kBlockBytes) {
-    AddIntHalf<N, Reader, 0, R, P>(block, first_part, at, sums);
-    if constexpr (Reader::kInner == 8) AddIntHalf<N, Reader, 1, R, P>(block, first_part, at, sums);
+    AddIntHalf<N, Reader, 0>(block, first_part, at, sums);
+    if constexpr (Reader::kInner == 8) AddIntHalf<N, Reader, 1>(block, first_part, at, sums);
     HAYPILE_UNROLL
     for (int r = 0; r < R; ++r) at[r] += Reader::kInner;
   }

@@ -3,6 +3,7 @@
 #ifndef HAYPILE_KERNELS_ATTENTION_KV_DECODERS_H_
 #define HAYPILE_KERNELS_ATTENTION_KV_DECODERS_H_
 
+#include "kernels/attention/fp8_tables.h"
 #include "kernels/attention/tile_layout.h"
 #include "kernels/isa/simd.h"
 
@@ -64,6 +65,11 @@ struct E4m3Decoder {
   static inline void Decode(const uint8_t* block, int part, typename Vec<N>::F* out) {
     using B = typename Vec<N>::B;
     const B x = LoadVec<B>(block + part * 4 * N);
+    if constexpr (kHasLookup128<N>) {
+      B low, high;
+      Fp8BytePlanes<kFnuz ? Fp8Kind{3, 7, 0x80, 0x80, true} : kE4m3Kind>(x, low, high);
+      return WidenBytePlanes<N>(low, high, out);
+    }
     const B p = x & 0x7f;
     const B small = MinBytes(p, B{} + 8);
     const B nan = kFnuz ? (B)(x == 0x80) : (B)(p == 0x7f);
@@ -85,6 +91,11 @@ struct E5m2Decoder {
   static inline void Decode(const uint8_t* block, int part, typename Vec<N>::F* out) {
     using B = typename Vec<N>::B;
     const B x = LoadVec<B>(block + part * 4 * N);
+    if constexpr (kHasLookup128<N>) {
+      B low, high;
+      Fp8BytePlanes<kE5m2Kind>(x, low, high);
+      return WidenBytePlanes<N>(low, high, out);
+    }
     const B p = x & 0x7f;
     const B subnormal = (B)(p < 4);
     B high = (p >> 3) + 0x38;

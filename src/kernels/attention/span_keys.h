@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/attention/bf16_products.h"
 #include "kernels/attention/decoded_products.h"
 #include "kernels/attention/fp8_products.h"
 #include "kernels/attention/int_products.h"
@@ -13,29 +14,34 @@
 namespace haypile {
 namespace {
 
-template <int N, bool kFastDenormals>
+template <int N, FloatProducts kProducts>
 class SpanKeys {
  public:
   using F = typename Vec<N>::F;
   using I = typename Vec<N>::I;
   using B = typename Vec<N>::B;
-  static constexpr int kParts = SpanTiles<N, kFastDenormals>::kParts;
+  static constexpr int kParts = SpanTiles<N, kProducts>::kParts;
+  static constexpr bool kBf16 = kProducts == FloatProducts::kBf16;
 
-  explicit SpanKeys(const SpanTiles<N, kFastDenormals>& tiles) : t_(tiles) {}
+  explicit SpanKeys(const SpanTiles<N, kProducts>& tiles) : t_(tiles) {}
 
   // Scores of rows 0 .. R-1 of the current block.
   template <int R>
   void Score() {
     switch (t_.kv.k_format) {
       case KvFormat::kBf16:
+        if constexpr (kBf16) return ScoreBf16<Bf16Pairs, R>();
         return ScoreFloats<Bf16Decoder, R>();
       case KvFormat::kFp16:
         return ScoreFloats<Fp16Decoder, R>();
       case KvFormat::kFp8E4m3:
+        if constexpr (kBf16) return ScoreBf16<Fp8Pairs<kE4m3Kind>, R>();
         return ScoreFp8<E4m3Decoder<false>, DirectE4m3, R>();
       case KvFormat::kFp8E4m3Fnuz:
+        if constexpr (kBf16) return ScoreBf16<Fp8Pairs<kE4m3FnuzKind>, R>();
         return ScoreFp8<E4m3Decoder<true>, DirectE4m3Fnuz, R>();
       case KvFormat::kFp8E5m2:
+        if constexpr (kBf16) return ScoreBf16<Fp8Pairs<kE5m2Kind>, R>();
         return ScoreFp8<E5m2Decoder, DirectE5m2, R>();
       case KvFormat::kNvfp4:
       case KvFormat::kNvfp4FourOverSix:
@@ -194,7 +200,7 @@ class SpanKeys {
 
   template <typename Decoder, typename Direct, int R>
   void ScoreFp8() {
-    if constexpr (!kFastDenormals) return ScoreFloats<Decoder, R>();
+    if constexpr (kProducts != FloatProducts::kDirect) return ScoreFloats<Decoder, R>();
     constexpr int P = Parts<R>();
     constexpr int64_t kQuadFloats = int64_t{2} * R * N;
     float* patterns = t_.span.patterns;
@@ -234,6 +240,30 @@ class SpanKeys {
     return Direct::AnySpecial(seen);
   }
 
+  // ---- BF16 pairs ----
+
+  template <typename Reader, int R>
+  void ScoreBf16() {
+    using Queries = Bf16Factors<2, R, kMaxSpanHeadDim>;
+    static_assert(sizeof(Queries) <= kKeyPatternFloats * sizeof(float));
+    Queries& queries = *reinterpret_cast<Queries*>(t_.span.patterns);
+    if (t_.InFirstBlock()) {  // the queries stay the same over a span
+      for (int r = 0; r < R; ++r) queries.template Set<N>(r, t_.QueryRow(r), t_.head_dim);
+    }
+    for (int tile = 0; tile < t_.tiles; ++tile) {
+      const uint8_t* block = t_.KeyPart(tile).data;
+      F sums[R][2][Reader::kPairs] = {};
+      for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
+        t_.PrefetchValues(tile, dim_block);
+        for (int dim = 0; dim < kBlockLanes; dim += 2 * Reader::kPairs, block += kBlockBytes) {
+          AddBf16Block<N, Reader>(block, queries, dim_block * kBlockLanes + dim, sums);
+        }
+      }
+      HAYPILE_UNROLL
+      for (int r = 0; r < R; ++r) StoreVec(t_.ScoreRow(r) + tile * kTileTokens, SumOf(sums, r));
+    }
+  }
+
   // ---- small integers ----
 
   template <typename Reader, BlockScale kScale, int R>
@@ -252,22 +282,20 @@ class SpanKeys {
             for (int d = 0; d < group_dims; d += kBlockLanes) t_.PrefetchValues(tile, (dim + d) / kBlockLanes);
           }
           const int16_t* queries[R];
-          I sums[R][P];
+          I sums[R][P][kIntChains<N>];
           HAYPILE_UNROLL
           for (int r = 0; r < R; ++r) {
             queries[r] = IntegerQuery(r) + dim;
-            HAYPILE_UNROLL
-            for (int p = 0; p < P; ++p) sums[r][p] = SplatInt<I>(starts_[group][r]);
+            StartSums<N>(sums, r, starts_[group][r]);
           }
-          AddIntBlocks<N, Reader, R, P>(part_of.data + int64_t{dim / Reader::kInner} * kBlockBytes,
-                                        group_dims / Reader::kInner, first, queries, sums);
+          AddIntBlocks<N, Reader>(part_of.data + int64_t{dim / Reader::kInner} * kBlockBytes,
+                                  group_dims / Reader::kInner, first, queries, sums);
           HAYPILE_UNROLL
           for (int p = 0; p < P; ++p) {
             const F scale = t_.template Scales<kScale>(t_.k_side, part_of.scales, group / groups_per_scale, first + p);
             HAYPILE_UNROLL
             for (int r = 0; r < R; ++r) {
-              const F sum = __builtin_convertvector(sums[r][p], F);
-              totals[r][p] = MulAdd(sum, scale * Splat<F>(steps_[group][r]), totals[r][p]);
+              totals[r][p] = MulAdd(JoinSums<N>(sums[r][p]), scale * Splat<F>(steps_[group][r]), totals[r][p]);
             }
           }
         }
@@ -301,7 +329,7 @@ class SpanKeys {
     }
   }
 
-  const SpanTiles<N, kFastDenormals>& t_;
+  const SpanTiles<N, kProducts>& t_;
   float steps_[kMaxSpanHeadDim / 16][kFusedRows];
   int32_t starts_[kMaxSpanHeadDim / 16][kFusedRows];
 };

@@ -29,8 +29,14 @@ inline SideInfo SideOf(KvFormat format, int head_dim) {
   return {info.block_scale, info.block_scale_bytes, info.block_elements > 0 ? info.block_elements : head_dim};
 }
 
-// kFastDenormals: this processor multiplies FP32 subnormals at full speed (fp8_products.h).
-template <int N, bool kFastDenormals>
+// How BF16 and 8-bit floats are multiplied.
+enum class FloatProducts {
+  kDirect,  // FP32, 8-bit floats as FP32 subnormals where the processor multiplies these at full speed (fp8_products.h)
+  kTables,  // FP32, 8-bit floats decoded to normal numbers
+  kBf16,    // BF16 pairs (bf16_products.h)
+};
+
+template <int N, FloatProducts kProducts>
 class SpanTiles {
  public:
   using F = typename Vec<N>::F;
@@ -97,12 +103,14 @@ class SpanTiles {
 
   // Block scales `index` along the head of the tokens in a part of the tile.
   static F Scales(const SideInfo& side, const uint8_t* scales, int index, int part) {
-    return DecodeScales<N, kFastDenormals>(side.scale_kind, scales + ScaleByte(side.scale_bytes, part * N, index));
+    return DecodeScales<N, kProducts == FloatProducts::kDirect>(side.scale_kind,
+                                                                scales + ScaleByte(side.scale_bytes, part * N, index));
   }
   // The same where the kind is known beforehand.
   template <BlockScale kScale>
   static F Scales(const SideInfo& side, const uint8_t* scales, int index, int part) {
-    return DecodeScales<N, kFastDenormals>(kScale, scales + ScaleByte(side.scale_bytes, part * N, index));
+    return DecodeScales<N, kProducts == FloatProducts::kDirect>(kScale,
+                                                                scales + ScaleByte(side.scale_bytes, part * N, index));
   }
   int ScaleGroups(const SideInfo& side) const { return head_dim / side.scale_elements; }
 

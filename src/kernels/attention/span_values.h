@@ -2,6 +2,7 @@
 #ifndef HAYPILE_KERNELS_ATTENTION_SPAN_VALUES_H_
 #define HAYPILE_KERNELS_ATTENTION_SPAN_VALUES_H_
 
+#include "kernels/attention/bf16_products.h"
 #include "kernels/attention/decoded_products.h"
 #include "kernels/attention/fp8_products.h"
 #include "kernels/attention/int_products.h"
@@ -10,29 +11,34 @@
 namespace haypile {
 namespace {
 
-template <int N, bool kFastDenormals>
+template <int N, FloatProducts kProducts>
 class SpanValues {
  public:
   using F = typename Vec<N>::F;
   using I = typename Vec<N>::I;
   using B = typename Vec<N>::B;
-  static constexpr int kParts = SpanTiles<N, kFastDenormals>::kParts;
+  static constexpr int kParts = SpanTiles<N, kProducts>::kParts;
+  static constexpr bool kBf16 = kProducts == FloatProducts::kBf16;
 
-  explicit SpanValues(const SpanTiles<N, kFastDenormals>& tiles) : t_(tiles) {}
+  explicit SpanValues(const SpanTiles<N, kProducts>& tiles) : t_(tiles) {}
 
   // Adds the block's values times the weights of rows 0 .. R-1 to what the rows have gathered.
   template <int R>
   void Weigh() {
     switch (t_.kv.v_format) {
       case KvFormat::kBf16:
+        if constexpr (kBf16) return WeighBf16<Bf16Decoder, Bf16Pairs, R>();
         return WeighFloats<Bf16Decoder, R>(0);
       case KvFormat::kFp16:
         return WeighFloats<Fp16Decoder, R>(0);
       case KvFormat::kFp8E4m3:
+        if constexpr (kBf16) return WeighBf16<E4m3Decoder<false>, Fp8Pairs<kE4m3Kind>, R>();
         return WeighFp8<E4m3Decoder<false>, DirectE4m3, R>();
       case KvFormat::kFp8E4m3Fnuz:
+        if constexpr (kBf16) return WeighBf16<E4m3Decoder<true>, Fp8Pairs<kE4m3FnuzKind>, R>();
         return WeighFp8<E4m3Decoder<true>, DirectE4m3Fnuz, R>();
       case KvFormat::kFp8E5m2:
+        if constexpr (kBf16) return WeighBf16<E5m2Decoder, Fp8Pairs<kE5m2Kind>, R>();
         return WeighFp8<E5m2Decoder, DirectE5m2, R>();
       case KvFormat::kNvfp4:
       case KvFormat::kNvfp4FourOverSix:
@@ -260,7 +266,7 @@ class SpanValues {
 
   template <typename Decoder, typename Direct, int R>
   void WeighFp8() {
-    if constexpr (!kFastDenormals) return WeighFloats<Decoder, R>(0);
+    if constexpr (kProducts != FloatProducts::kDirect) return WeighFloats<Decoder, R>(0);
     constexpr int P = Parts<R>();
     constexpr int64_t kQuadFloats = int64_t{2} * R * N;
     const int whole = t_.WholeTiles();
@@ -303,6 +309,33 @@ class SpanValues {
     return Direct::AnySpecial(seen);
   }
 
+  // ---- BF16 pairs ----
+
+  template <typename Decoder, typename Reader, int R>
+  void WeighBf16() {
+    constexpr int kTerms = Reader::kWeightTerms;
+    const int whole = t_.WholeTiles();
+    Bf16Factors<kTerms, R, kDecodeBlockTokens> weights;
+    for (int r = 0; r < R; ++r) weights.template Set<N>(r, t_.ScoreRow(r), whole * kTileTokens);
+    for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
+      F sums[R][kTerms][Reader::kPairs] = {};
+      for (int tile = 0; tile < whole; ++tile) {
+        const uint8_t* block = DimBlock<Decoder>(t_.ValuePart(tile).data, dim_block);
+        t_.PrefetchNextKeys(tile, dim_block);
+        HAYPILE_UNROLL
+        for (int token = 0; token < kTileTokens; token += 2 * Reader::kPairs, block += kBlockBytes) {
+          AddBf16Block<N, Reader>(block, weights, tile * kTileTokens + token, sums);
+        }
+      }
+      HAYPILE_UNROLL
+      for (int r = 0; r < R; ++r) {
+        float* to = t_.WeightedRow(r) + dim_block * kBlockLanes;
+        StoreVec(to, LoadVec<F>(to) + SumOf(sums, r));
+      }
+    }
+    if (whole < t_.tiles) WeighFloats<Decoder, R>(whole);
+  }
+
   // ---- small integers ----
 
   // Weights times block scales of one group of dims as integers, for R rows of the current block.
@@ -321,19 +354,16 @@ class SpanValues {
       const int group = dim_block * kBlockLanes / t_.v_side.scale_elements;
       if (group != scaled_group) RoundWeights<kScale, R>(group, weights);
       scaled_group = group;
-      I sums[R][kParts];
+      I sums[R][kParts][kIntChains<N>];
       HAYPILE_UNROLL
-      for (int r = 0; r < R; ++r) {
-        HAYPILE_UNROLL
-        for (int p = 0; p < kParts; ++p) sums[r][p] = SplatInt<I>(-Reader::kOffset * weights.sum[r]);
-      }
+      for (int r = 0; r < R; ++r) StartSums<N>(sums, r, -Reader::kOffset * weights.sum[r]);
       for (int tile = 0; tile < t_.tiles; ++tile) {
         t_.PrefetchNextKeys(tile, dim_block);
         const int16_t* rows[R];  // tokens past the end have weights of zero
         HAYPILE_UNROLL
         for (int r = 0; r < R; ++r) rows[r] = weights.integers[r] + tile * kTileTokens;
-        AddIntBlocks<N, Reader, R, kParts>(DimBlock<Reader>(t_.ValuePart(tile).data, dim_block),
-                                           kTileTokens / Reader::kInner, 0, rows, sums);
+        AddIntBlocks<N, Reader>(DimBlock<Reader>(t_.ValuePart(tile).data, dim_block), kTileTokens / Reader::kInner, 0,
+                                rows, sums);
       }
       HAYPILE_UNROLL
       for (int r = 0; r < R; ++r) {
@@ -341,7 +371,7 @@ class SpanValues {
         float* to = t_.WeightedRow(r) + dim_block * kBlockLanes;
         HAYPILE_UNROLL
         for (int p = 0; p < kParts; ++p) {
-          StoreVec(to + p * N, MulAdd(__builtin_convertvector(sums[r][p], F), step, LoadVec<F>(to + p * N)));
+          StoreVec(to + p * N, MulAdd(JoinSums<N>(sums[r][p]), step, LoadVec<F>(to + p * N)));
         }
       }
     }
@@ -375,7 +405,7 @@ class SpanValues {
     std::fill(scales + (t_.end - t_.begin), scales + t_.tiles * kTileTokens, 0.0f);
   }
 
-  const SpanTiles<N, kFastDenormals>& t_;
+  const SpanTiles<N, kProducts>& t_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/check.h"
+#include "kernels/isa/product_rates.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -72,6 +73,15 @@ bool SubnormalsAreFast() {
   return fast;
 }
 
+bool Bf16ProductsAreFast() {
+#if defined(__x86_64__)
+  static const bool fast = SecondsOfBf16ProductsAvx512() < 1.3 * SecondsOfFp32ProductsAvx512();
+  return fast;
+#else
+  return false;
+#endif
+}
+
 std::string_view IsaName(Isa isa) {
   switch (isa) {
     case Isa::kScalar:
@@ -80,6 +90,8 @@ std::string_view IsaName(Isa isa) {
       return "avx2";
     case Isa::kAvx512:
       return "avx512";
+    case Isa::kAvx512Bf16:
+      return "avx512_bf16";
     case Isa::kNeon:
       return "neon";
   }
@@ -92,6 +104,9 @@ Isa HighestIsa() {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && HasF16c();
   const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  const bool bf16 = avx512 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni") &&
+                    __builtin_cpu_supports("avx512vbmi");
+  if (bf16) return Isa::kAvx512Bf16;
   if (avx512) return Isa::kAvx512;
   if (avx2) return Isa::kAvx2;
 #elif defined(__aarch64__)

@@ -7,11 +7,12 @@
 namespace haypile {
 
 // Instruction-set levels of the kernels. Of one architecture, each includes the ones before it; scalar is of all.
-// avx2 needs AVX2, FMA and F16C; avx512 also F, BW, DQ and VL; neon is what every AArch64 processor has.
-enum class Isa { kScalar, kAvx2, kAvx512, kNeon };
-inline constexpr Isa kEveryIsa[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kNeon};
+// avx2 needs AVX2, FMA and F16C; avx512 also F, BW, DQ and VL; avx512_bf16 also BF16, VNNI and VBMI; neon is what every
+// AArch64 processor has.
+enum class Isa { kScalar, kAvx2, kAvx512, kAvx512Bf16, kNeon };
+inline constexpr Isa kEveryIsa[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16, Isa::kNeon};
 
-std::string_view IsaName(Isa isa);  // "scalar", "avx2", "avx512", "neon"
+std::string_view IsaName(Isa isa);  // "scalar", "avx2", "avx512", "avx512_bf16", "neon"
 
 // The highest level this processor and system can run, and whether they can run `isa`.
 Isa HighestIsa();
@@ -33,5 +34,10 @@ bool HasAmxBf16();
 // Whether multiplying FP32 subnormals costs no more than other numbers: measured once, within a millisecond. Some
 // processors leave the pipeline for every such product. Kernels that would meet many choose another way there.
 bool SubnormalsAreFast();
+
+// Whether multiplying 512-bit vectors of BF16 pairs takes hardly longer than of half as many FP32 numbers: measured
+// once, within a millisecond, on a processor of the level avx512_bf16. Some start a BF16 product every other cycle
+// only, but two FP32 ones in each.
+bool Bf16ProductsAreFast();
 
 }  // namespace haypile

@@ -13,6 +13,14 @@
 namespace haypile {
 namespace {
 
+// Whether one instruction looks up vectors of N lanes in 128 bytes.
+template <int N>
+#if defined(__AVX512VBMI__)
+inline constexpr bool kHasLookup128 = N == 16;
+#else
+inline constexpr bool kHasLookup128 = false;
+#endif
+
 // 2^x, within 2 units in the last place for x in [-126, 127]; 0 below -126; NaN stays NaN. Cody-Waite style: x = n + f,
 // |f| <= 1/2, then the degree-7 series of 2^f (remainder below 2^-27), then n into the exponent.
 template <int N>

@@ -25,7 +25,9 @@ inline Vec<4>::I MulPairs(Vec<4>::W a, Vec<4>::W b) {
   const int16x8_t x = (int16x8_t)a, y = (int16x8_t)b;
   return (Vec<4>::I)vpaddq_s32(vmull_s16(vget_low_s16(x), vget_low_s16(y)), vmull_high_s16(x, y));
 }
-inline void AddPairs(Vec<4>::I& sum, Vec<4>::W a, Vec<4>::W b) { sum = sum + MulPairs(a, b); }
+inline void AddPairs(Vec<4>::I& sum, Vec<4>::W pairs, const int16_t* factors) {
+  sum = sum + MulPairs(pairs, (Vec<4>::W)SplatInt<Vec<4>::I>(LoadVec<int32_t>(factors)));
+}
 inline Vec<4>::I RoundToInt(Vec<4>::F a) { return (Vec<4>::I)vcvtnq_s32_f32((float32x4_t)a); }
 inline Vec<4>::W Narrow(Vec<4>::I a, Vec<4>::I b) {
   return (Vec<4>::W)vcombine_s16(vmovn_s32((int32x4_t)a), vmovn_s32((int32x4_t)b));

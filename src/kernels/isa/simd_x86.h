@@ -26,10 +26,10 @@ inline Vec<8>::B UnpackHigh(Vec<8>::B a, Vec<8>::B b) {
 }
 // Sums of two neighbouring 16-bit products, in 32 bits.
 inline Vec<8>::I MulPairs(Vec<8>::W a, Vec<8>::W b) { return (Vec<8>::I)_mm256_madd_epi16((__m256i)a, (__m256i)b); }
-// sum += MulPairs(a, b), in this place: left to itself GCC adds at the end of an unrolled loop, and runs out of
-// registers.
-inline void AddPairs(Vec<8>::I& sum, Vec<8>::W a, Vec<8>::W b) {
-  sum = sum + MulPairs(a, b);
+// sum += MulPairs of `pairs` and the two numbers at `factors` in every lane, in this place: left to itself GCC adds at
+// the end of an unrolled loop, and runs out of registers.
+inline void AddPairs(Vec<8>::I& sum, Vec<8>::W pairs, const int16_t* factors) {
+  sum = sum + MulPairs(pairs, (Vec<8>::W)SplatInt<Vec<8>::I>(LoadVec<int32_t>(factors)));
   asm("" : "+x"(sum));
 }
 // To the nearest integer, ties to even.
@@ -147,16 +147,48 @@ inline Vec<16>::B Lookup(const uint8_t (&table)[16], Vec<16>::B index) { return 
 inline void AddProducts(Vec<8>::F& sum, Vec<8>::F value, const float* factors) {
   asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(value), "m"(*reinterpret_cast<const Vec<8>::F*>(factors)));
 }
-inline void AddPairs(Vec<16>::I& sum, Vec<16>::W a, Vec<16>::W b) {
 #if defined(__AVX512VNNI__)
-  sum = (Vec<16>::I)_mm512_dpwssd_epi32((__m512i)sum, (__m512i)a, (__m512i)b);
+inline void AddPairs(Vec<16>::I& sum, Vec<16>::W pairs, const int16_t* factors) {
+  asm("vpdpwssd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(pairs), "m"(*reinterpret_cast<const int32_t*>(factors)));
+}
 #else
-  sum = sum + MulPairs(a, b);
-#endif
+inline void AddPairs(Vec<16>::I& sum, Vec<16>::W pairs, const int16_t* factors) {
+  sum = sum + MulPairs(pairs, (Vec<16>::W)SplatInt<Vec<16>::I>(LoadVec<int32_t>(factors)));
 #if defined(__AVX512BW__)
   asm("" : "+v"(sum));
 #endif
 }
+#endif
+
+// sum += a pair of BF16 in each lane times the two at `factors`, the pair's second product first; each is rounded to
+// nearest even with what is there so far. Subnormals count as zero where the processor has the instruction.
+// table[index % 128] in each byte.
+#if defined(__AVX512BF16__)
+inline void AddBf16Pairs(Vec<16>::F& sum, Vec<16>::U pairs, const uint16_t* factors) {
+  asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(pairs), "m"(*reinterpret_cast<const int32_t*>(factors)));
+}
+inline HalfVec<16>::U RoundToBf16(Vec<16>::F a) { return (HalfVec<16>::U)_mm512_cvtneps_pbh((__m512)a); }
+inline Vec<16>::B Lookup128(const uint8_t (&table)[128], Vec<16>::B index) {
+  return (Vec<16>::B)_mm512_permutex2var_epi8(_mm512_load_si512(table), (__m512i)index, _mm512_load_si512(table + 64));
+}
+#else
+inline void AddBf16Pairs(Vec<16>::F& sum, Vec<16>::U pairs, const uint16_t* factors) {
+  using F = Vec<16>::F;
+  sum = MulAdd((F)(pairs & 0xffff0000u), Splat<F>(WidenBf16(factors[1])), sum);
+  sum = MulAdd((F)(pairs << 16), Splat<F>(WidenBf16(factors[0])), sum);
+}
+inline HalfVec<16>::U RoundToBf16(Vec<16>::F a) {
+  const Vec<16>::U bits = (Vec<16>::U)a;
+  const Vec<16>::U rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  const Vec<16>::U nan = (Vec<16>::U)(a != a);
+  return __builtin_convertvector((rounded & ~nan) | (0x7fc0u & nan), HalfVec<16>::U);
+}
+inline Vec<16>::B Lookup128(const uint8_t (&table)[128], Vec<16>::B index) {
+  Vec<16>::B found;
+  for (int i = 0; i < 64; ++i) found[i] = table[index[i] % 128];
+  return found;
+}
+#endif
 
 #if defined(__AVX512BW__)
 inline void AddProducts(Vec<16>::F& sum, Vec<16>::F value, const float* factors) {
