@@ -4,7 +4,7 @@
 #   x_test.cc   -> one test program NAME_test, registered with CTest case by case
 #   x_bench.cc  -> one benchmark program NAME_bench
 #   x_fuzz.cc   -> a libFuzzer program x_fuzz each (with HAYPILE_FUZZ)
-#   x_avx2.cc, x_avx512.cc, x_avx512_bf16.cc, x_avx2_test.cc -> the only sources with instruction-set flags, on x86-64
+#   x_avx2.cc, x_avx512.cc, x_avx512_bf16.cc, x_amx.cc, x_avx2_test.cc -> the only sources with instruction-set flags, on x86-64
 #   x_neon.cc   -> needs none of these: what it uses every AArch64 processor has
 # COLD: its time never matters to a user; see PrecompiledHeaders.cmake. WITHOUT: sources that this build leaves out.
 # ALONE: sources that are compiled by themselves, EACH_ALONE: all of them; see UnityBuild.cmake.
@@ -16,7 +16,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
 endif()
 set(HAYPILE_NEON_FLAGS "" CACHE STRING "Compiler flags that x_neon.cc has after the build type's")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # GCC 12 warns about its own intrinsics
-  list(APPEND HAYPILE_AVX512_FLAGS -Wno-maybe-uninitialized)
+  list(APPEND HAYPILE_AVX512_FLAGS -Wno-maybe-uninitialized -Wno-uninitialized)
 endif()
 # UBSan and coverage of their unrolled loops take minutes to compile; AddressSanitizer stays, and the scalar kernels have
 # all three.
@@ -52,6 +52,10 @@ function(haypile_module NAME)
     elseif(source MATCHES "_avx512_bf16\\.cc$")
       set_source_files_properties(${source} PROPERTIES
         COMPILE_OPTIONS "${HAYPILE_AVX512_FLAGS};${HAYPILE_AVX512_BF16_FLAGS}" SKIP_PRECOMPILE_HEADERS ON)
+    elseif(source MATCHES "_amx\\.cc$")
+      set_source_files_properties(${source} PROPERTIES
+        COMPILE_OPTIONS "${HAYPILE_AVX512_FLAGS};${HAYPILE_AVX512_BF16_FLAGS};-mamx-tile;-mamx-bf16"
+        SKIP_PRECOMPILE_HEADERS ON)
     elseif(source MATCHES "_neon\\.cc$")
       set_source_files_properties(${source} PROPERTIES
         COMPILE_OPTIONS "${HAYPILE_NEON_FLAGS}" SKIP_PRECOMPILE_HEADERS ON)

@@ -109,7 +109,7 @@ class Kernels(Folder):
             self.assertEqual(done.returncode, 0, done.stderr)
             result = json.loads(done.stdout)
             self.assertEqual(result["context"]["options"], " ".join(["--context=70", "--threads=1", *flags]))
-            self.assertIn(result["context"]["isa"], ("scalar", "avx2", "avx512", "neon"))
+            self.assertIn(result["context"]["isa"], ("scalar", "avx2", "avx512", "avx512_bf16", "amx", "neon"))
             self.assertTrue(result["context"]["cpu"])
             self.assertIn("commit", result["context"])
             found = {row["name"].removesuffix("/real_time"): row for row in result["benchmarks"]}

@@ -20,11 +20,13 @@ from count_tests import cases_of_program
 # What each level of src/kernels/isa/isa.h needs: an architecture (None: any), and flags of /proc/cpuinfo.
 AVX2 = {"avx2", "fma", "f16c"}
 AVX512 = AVX2 | {"avx512f", "avx512bw", "avx512dq", "avx512vl"}
+AVX512_BF16 = AVX512 | {"avx512_bf16", "avx512_vnni", "avx512vbmi"}
 LEVELS = {
     "scalar": (None, set()),
     "avx2": ("x86_64", AVX2),
     "avx512": ("x86_64", AVX512),
-    "avx512_bf16": ("x86_64", AVX512 | {"avx512_bf16", "avx512_vnni", "avx512vbmi"}),
+    "avx512_bf16": ("x86_64", AVX512_BF16),
+    "amx": ("x86_64", AVX512_BF16 | {"amx_tile", "amx_bf16"}),
     "neon": ("aarch64", set()),
 }
 IS_TESTED = re.compile(r"LevelOfThisProcessor\.IsTested/(\w+)$")

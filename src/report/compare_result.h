@@ -37,7 +37,7 @@ struct CompareOptions {
 struct CompareMachine {
   std::string cpu;                                // model name
   int64_t cores_used = 0;                         // logical processors the run could use
-  std::string isa;                                // active kernel level: "scalar", "avx2", "avx512", "neon"
+  std::string isa;                                // active kernel level, as HAYPILE_FORCE_ISA names it
   std::optional<double> read_bandwidth_gb_per_s;  // measured then and there, 1e9 bytes
   std::optional<int64_t> memory_bytes;
 

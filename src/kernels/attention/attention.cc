@@ -276,6 +276,8 @@ AttendSpanFn AttendSpanFor(Isa isa) {
       return SubnormalsAreFast() ? AttendSpanAvx512 : AttendSpanAvx512Tables;
     case Isa::kAvx512Bf16:
       return Bf16ProductsAreFast() ? AttendSpanAvx512Bf16 : AttendSpanAvx512Bf16Tables;
+    case Isa::kAmx:
+      return AttendSpanAmx;
 #elif defined(__aarch64__)
     case Isa::kNeon:
       return AttendSpanNeon;

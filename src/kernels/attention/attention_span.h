@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/attention/paged_kv_view.h"
@@ -19,7 +20,12 @@ inline constexpr int kFusedRows = 4;
 // Most floats of the patterns of queries, and of queries and weights together, that kernels for few rows lay out
 // (fp8_products.h): two vectors of 16 lanes for every row and four dims or tokens.
 inline constexpr int kKeyPatternFloats = kFusedRows * kMaxSpanHeadDim / 4 * 2 * 16;
-inline constexpr int kPatternFloats = kKeyPatternFloats + kFusedRows * kDecodeBlockTokens / 4 * 2 * 16;
+inline constexpr int kFewRowsPatternFloats = kKeyPatternFloats + kFusedRows * kDecodeBlockTokens / 4 * 2 * 16;
+// What kernels with tile registers lay out instead (amx_products.h): queries and weights of all rows, each as two BF16.
+inline constexpr int kAmxQueryBytes = 2 * 2 * kMaxSpanRows * kMaxSpanHeadDim;
+inline constexpr int kAmxWeightBytes = 2 * 2 * kMaxSpanRows * kDecodeBlockTokens;
+inline constexpr int kPatternFloats =
+    std::max<int>(kFewRowsPatternFloats, (kAmxQueryBytes + kAmxWeightBytes) / sizeof(float));
 
 // The state of online softmax for `rows` query rows that share one KV head, and the span of tokens to add to it.
 // Scores are in units of log2: queries come multiplied by query_scale * k_global_scale * log2(e).
@@ -54,6 +60,7 @@ void AttendSpanScalar(const AttentionSpan& span);
 void AttendSpanAvx2(const AttentionSpan& span);
 void AttendSpanAvx512(const AttentionSpan& span);
 void AttendSpanAvx512Bf16(const AttentionSpan& span);
+void AttendSpanAmx(const AttentionSpan& span);
 void AttendSpanNeon(const AttentionSpan& span);
 // The same without products of FP32 subnormals, for processors where SubnormalsAreFast() is false.
 void AttendSpanAvx2Tables(const AttentionSpan& span);

@@ -8,6 +8,9 @@
 
 #include "kernels/attention/span_keys.h"
 #include "kernels/attention/span_values.h"
+#if defined(__x86_64__)
+#include "kernels/attention/span_amx.h"
+#endif
 
 namespace haypile {
 namespace {
@@ -22,25 +25,40 @@ class SpanKernel {
   explicit SpanKernel(const AttentionSpan& span) : span_(span), tiles_(span), keys_(tiles_), values_(tiles_) {}
 
   void Run() {
-    for (int64_t begin = tiles_.FirstBlock(); begin < span_.end; begin += tiles_.BlockTokens()) {
-      tiles_.EnterBlock(begin);
-      if (tiles_.Fused()) {
-        ForFusedRows([&]<int R>() { keys_.template Score<R>(); });
-      } else {
-        keys_.Decode();
-        keys_.ScoreDecoded();
-      }
-      for (int row = 0; row < span_.rows; ++row) SoftmaxRow(row);
-      if (tiles_.Fused()) {
-        ForFusedRows([&]<int R>() { values_.template Weigh<R>(); });
-      } else {
-        values_.Decode();
-        values_.WeighDecoded();
-      }
+#if defined(__x86_64__)
+    if constexpr (kProducts == FloatProducts::kAmx) {
+      SpanAmx<kProducts> amx(tiles_);
+      const AmxTiles registers(amx.TileRows());
+      return RunBlocks([&] { amx.Takes(span_.kv->k_format) ? amx.Score() : Score(); },
+                       [&] { amx.Takes(span_.kv->v_format) ? amx.Weigh() : Weigh(); });
     }
+#endif
+    RunBlocks([this] { Score(); }, [this] { Weigh(); });
   }
 
  private:
+  template <typename ScoreBlock, typename WeighBlock>
+  inline __attribute__((always_inline)) void RunBlocks(ScoreBlock score, WeighBlock weigh) {
+    for (int64_t begin = tiles_.FirstBlock(); begin < span_.end; begin += tiles_.BlockTokens()) {
+      tiles_.EnterBlock(begin);
+      score();
+      for (int row = 0; row < span_.rows; ++row) SoftmaxRow(row);
+      weigh();
+    }
+  }
+
+  void Score() {
+    if (tiles_.Fused()) return ForFusedRows([&]<int R>() { keys_.template Score<R>(); });
+    keys_.Decode();
+    keys_.ScoreDecoded();
+  }
+
+  void Weigh() {
+    if (tiles_.Fused()) return ForFusedRows([&]<int R>() { values_.template Weigh<R>(); });
+    values_.Decode();
+    values_.WeighDecoded();
+  }
+
   // Calls visit<R>() with R the number of rows, at most kFusedRows.
   template <typename Visit>
   void ForFusedRows(Visit visit) const {

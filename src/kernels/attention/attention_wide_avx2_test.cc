@@ -7,6 +7,7 @@ namespace haypile {
 
 void AttendSpanEmulated512(const AttentionSpan& span) { SpanKernel<16, FloatProducts::kDirect>(span).Run(); }
 void AttendSpanEmulated512Bf16(const AttentionSpan& span) { SpanKernel<16, FloatProducts::kBf16>(span).Run(); }
+void AttendSpanEmulatedAmx(const AttentionSpan& span) { SpanKernel<16, FloatProducts::kAmx>(span).Run(); }
 
 }  // namespace haypile
 #endif

@@ -4,8 +4,9 @@
 
 namespace haypile {
 
-// SpanKernel<16> compiled for AVX2 (attention_wide_avx2_test.cc), the second one with BF16 products.
+// SpanKernel<16> compiled for AVX2 (attention_wide_avx2_test.cc), the others with BF16 products and as with AMX.
 void AttendSpanEmulated512(const AttentionSpan& span);
 void AttendSpanEmulated512Bf16(const AttentionSpan& span);
+void AttendSpanEmulatedAmx(const AttentionSpan& span);
 
 }  // namespace haypile

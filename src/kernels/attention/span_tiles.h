@@ -34,6 +34,7 @@ enum class FloatProducts {
   kDirect,  // FP32, 8-bit floats as FP32 subnormals where the processor multiplies these at full speed (fp8_products.h)
   kTables,  // FP32, 8-bit floats decoded to normal numbers
   kBf16,    // BF16 pairs (bf16_products.h)
+  kAmx,     // BF16 in tile registers (amx_products.h)
 };
 
 template <int N, FloatProducts kProducts>

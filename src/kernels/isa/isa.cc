@@ -12,6 +12,10 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #endif
 
 namespace haypile {
@@ -47,6 +51,28 @@ bool IsOfThisArchitecture(Isa isa) {
 bool HasF16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
+#if defined(__x86_64__)
+// Whether the processor multiplies tiles of BF16 and the system lets this program use them. Linux keeps their 8 kB of
+// state only for programs that ask; the answer holds for all threads, also those to come.
+bool MayUseAmx() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit_OSXSAVE) == 0) return false;
+  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;  // CPUID leaf 7, EDX
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kAmxBf16) == 0 || (d & kAmxTile) == 0) return false;
+  unsigned low = 0, high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  constexpr unsigned kTileState = 3u << 17;  // XCR0: tile configuration and tile data
+  if ((low & kTileState) != kTileState) return false;
+#if defined(__linux__)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  static const bool allowed = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  return allowed;
+#else
+  return false;
+#endif
 }
 #endif
 
@@ -92,6 +118,8 @@ std::string_view IsaName(Isa isa) {
       return "avx512";
     case Isa::kAvx512Bf16:
       return "avx512_bf16";
+    case Isa::kAmx:
+      return "amx";
     case Isa::kNeon:
       return "neon";
   }
@@ -106,28 +134,13 @@ Isa HighestIsa() {
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   const bool bf16 = avx512 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni") &&
                     __builtin_cpu_supports("avx512vbmi");
-  if (bf16) return Isa::kAvx512Bf16;
+  if (bf16) return MayUseAmx() ? Isa::kAmx : Isa::kAvx512Bf16;
   if (avx512) return Isa::kAvx512;
   if (avx2) return Isa::kAvx2;
 #elif defined(__aarch64__)
   return Isa::kNeon;
 #endif
   return Isa::kScalar;
-}
-
-bool HasAmxBf16() {
-#if defined(__x86_64__)
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit_OSXSAVE) == 0) return false;
-  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;  // CPUID leaf 7, EDX
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kAmxBf16) == 0 || (d & kAmxTile) == 0) return false;
-  unsigned low = 0, high = 0;
-  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  constexpr unsigned kTileState = 3u << 17;  // XCR0: tile configuration and tile data
-  return (low & kTileState) == kTileState;
-#else
-  return false;
-#endif
 }
 
 bool HasIsa(Isa isa) { return IsOfThisArchitecture(isa) && isa <= HighestIsa(); }

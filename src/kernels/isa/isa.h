@@ -7,12 +7,12 @@
 namespace haypile {
 
 // Instruction-set levels of the kernels. Of one architecture, each includes the ones before it; scalar is of all.
-// avx2 needs AVX2, FMA and F16C; avx512 also F, BW, DQ and VL; avx512_bf16 also BF16, VNNI and VBMI; neon is what every
-// AArch64 processor has.
-enum class Isa { kScalar, kAvx2, kAvx512, kAvx512Bf16, kNeon };
-inline constexpr Isa kEveryIsa[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16, Isa::kNeon};
+// avx2 needs AVX2, FMA and F16C; avx512 also F, BW, DQ and VL; avx512_bf16 also BF16, VNNI and VBMI; amx also tile
+// registers with BF16 that the system lets programs use; neon is what every AArch64 processor has.
+enum class Isa { kScalar, kAvx2, kAvx512, kAvx512Bf16, kAmx, kNeon };
+inline constexpr Isa kEveryIsa[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16, Isa::kAmx, Isa::kNeon};
 
-std::string_view IsaName(Isa isa);  // "scalar", "avx2", "avx512", "avx512_bf16", "neon"
+std::string_view IsaName(Isa isa);  // "scalar", "avx2", "avx512", "avx512_bf16", "amx", "neon"
 
 // The highest level this processor and system can run, and whether they can run `isa`.
 Isa HighestIsa();
@@ -27,9 +27,6 @@ Isa ActiveIsa();
 
 // Tests only: makes ActiveIsa answer `isa` (which the processor must have) until changed again.
 void SetActiveIsaForTest(Isa isa);
-
-// Whether the processor multiplies tiles of BF16 (AMX) and the system lets programs use them.
-bool HasAmxBf16();
 
 // Whether multiplying FP32 subnormals costs no more than other numbers: measured once, within a millisecond. Some
 // processors leave the pipeline for every such product. Kernels that would meet many choose another way there.

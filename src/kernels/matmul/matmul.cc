@@ -58,7 +58,7 @@ Status Grow(AlignedBuffer& buffer, int64_t bytes) {
 
 const GemvKernels& GemvKernelsFor(Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::kAvx512 || isa == Isa::kAvx512Bf16) return kGemvAvx512;
+  if (isa == Isa::kAvx512 || isa == Isa::kAvx512Bf16 || isa == Isa::kAmx) return kGemvAvx512;
   if (isa == Isa::kAvx2) return kGemvAvx2;
 #elif defined(__aarch64__)
   if (isa == Isa::kNeon) return kGemvNeon;
@@ -79,7 +79,7 @@ struct Matmul::Tile {
 };
 
 Matmul::Products Matmul::FastestProducts() {
-  return ActiveIsa() == Isa::kAvx512Bf16 && HasAmxBf16() ? Products::kSplitBf16 : Products::kFp32;
+  return ActiveIsa() == Isa::kAmx ? Products::kSplitBf16 : Products::kFp32;
 }
 
 Matmul::Matmul(ThreadPool& pool, Products products)
