@@ -168,33 +168,46 @@ inline __attribute__((always_inline)) void DecodeWhole(const uint8_t* block, int
 }
 
 // N block scales of neighbouring tokens as FP32. kFastDenormals: FP32 subnormals may be multiplied (fp8_products.h).
-template <int N, bool kFastDenormals>
-inline __attribute__((always_inline)) typename Vec<N>::F DecodeScales(BlockScale kind, const uint8_t* from) {
+template <int N, bool kFastDenormals, BlockScale kKind>
+inline __attribute__((always_inline)) typename Vec<N>::F DecodeScalesOf(const uint8_t* from) {
   using F = typename Vec<N>::F;
   using I = typename Vec<N>::I;
+  if constexpr (kKind == BlockScale::kE4m3) {
+    const I code = LoadBytes<N>(from) & 0x7f;
+    const I nan = (I)(code == 0x7f) & 0x7fc00000;
+    if constexpr (kFastDenormals) return (F)((I)((F)(code << 20) * Splat<F>(0x1p120f)) | nan);
+    const F normal = (F)((code << 20) + (120 << 23));
+    const F subnormal = __builtin_convertvector(code, F) * Splat<F>(1.0f / 512);
+    const F value = Select((I)(code < 8), subnormal, normal);
+    return (F)((I)value | nan);
+  } else if constexpr (kKind == BlockScale::kE8m0) {
+    const I code = LoadBytes<N>(from);
+    return (F)((code << 23) | ((I)(code == 0) & 0x00400000) | ((I)(code == 0xff) & 0x7fc00000));
+  } else if constexpr (kKind == BlockScale::kFp16) {
+    return LoadHalfFloats<N>(from);
+  } else if constexpr (kKind == BlockScale::kFp32) {
+    return LoadVec<F>(from);
+  } else {
+    return Splat<F>(1.0f);
+  }
+}
+
+// The same for a kind that is known only now.
+template <int N, bool kFastDenormals>
+inline typename Vec<N>::F DecodeScales(BlockScale kind, const uint8_t* from) {
   switch (kind) {
-    case BlockScale::kE4m3: {
-      const I code = LoadBytes<N>(from) & 0x7f;
-      const I nan = (I)(code == 0x7f) & 0x7fc00000;
-      if constexpr (kFastDenormals) return (F)((I)((F)(code << 20) * Splat<F>(0x1p120f)) | nan);
-      const F normal = (F)((code << 20) + (120 << 23));
-      const F subnormal = __builtin_convertvector(code, F) * Splat<F>(1.0f / 512);
-      const F value = Select((I)(code < 8), subnormal, normal);
-      return (F)((I)value | nan);
-    }
-    case BlockScale::kE8m0: {
-      const I code = LoadBytes<N>(from);
-      const I bits = (code << 23) | ((I)(code == 0) & 0x00400000) | ((I)(code == 0xff) & 0x7fc00000);
-      return (F)bits;
-    }
+    case BlockScale::kE4m3:
+      return DecodeScalesOf<N, kFastDenormals, BlockScale::kE4m3>(from);
+    case BlockScale::kE8m0:
+      return DecodeScalesOf<N, kFastDenormals, BlockScale::kE8m0>(from);
     case BlockScale::kFp16:
-      return LoadHalfFloats<N>(from);
+      return DecodeScalesOf<N, kFastDenormals, BlockScale::kFp16>(from);
     case BlockScale::kFp32:
-      return LoadVec<F>(from);
+      return DecodeScalesOf<N, kFastDenormals, BlockScale::kFp32>(from);
     case BlockScale::kNone:
       break;
   }
-  return Splat<F>(1.0f);
+  return Splat<typename Vec<N>::F>(1.0f);
 }
 
 }  // namespace

@@ -112,7 +112,7 @@ class SpanKeys {
     return R * Parts<R>() <= 4 ? 2 : 1;
   }
 
-  // ---- any element, decoded to FP32 ----
+  // ---- elements decoded to FP32; for few rows those without block scales ----
 
   template <typename Decoder>
   void DecodeTiles() {
@@ -163,33 +163,21 @@ class SpanKeys {
     const float* query[R];
     HAYPILE_UNROLL
     for (int r = 0; r < R; ++r) query[r] = t_.QueryRow(r);
-    const int step = t_.k_side.scale_elements;
     for (int tile = 0; tile < t_.tiles; ++tile) {
-      const TilePart part_of = t_.KeyPart(tile);
+      const uint8_t* data = t_.KeyPart(tile).data;
       for (int first = 0; first < kParts; first += P) {
-        F totals[R][P] = {};
-        for (int group = 0; group * step < t_.head_dim; ++group) {
-          F sums[R][P][Chains<R>()] = {};
-          for (int dim = group * step; dim < (group + 1) * step; dim += kBlockLanes) {
-            if (first == 0) t_.PrefetchValues(tile, dim / kBlockLanes);
-            AddFloats<Decoder, R, P>(part_of.data, first, query, dim, dim + kBlockLanes, sums);
-          }
-          HAYPILE_UNROLL
-          for (int p = 0; p < P; ++p) {
-            const F scale = Splat<F>(Decoder::kFactor) * t_.Scales(t_.k_side, part_of.scales, group, first + p);
-            HAYPILE_UNROLL
-            for (int r = 0; r < R; ++r) {
-              F sum = sums[r][p][0];
-              if constexpr (Chains<R>() > 1) sum = sum + sums[r][p][1];
-              totals[r][p] = MulAdd(sum, scale, totals[r][p]);
-            }
-          }
+        F sums[R][P][Chains<R>()] = {};
+        for (int dim = 0; dim < t_.head_dim; dim += kBlockLanes) {
+          if (first == 0) t_.PrefetchValues(tile, dim / kBlockLanes);
+          AddFloats<Decoder, R, P>(data, first, query, dim, dim + kBlockLanes, sums);
         }
         HAYPILE_UNROLL
         for (int r = 0; r < R; ++r) {
           HAYPILE_UNROLL
           for (int p = 0; p < P; ++p) {
-            StoreVec(t_.ScoreRow(r) + tile * kTileTokens + (first + p) * N, totals[r][p]);
+            F sum = sums[r][p][0];
+            if constexpr (Chains<R>() > 1) sum = sum + sums[r][p][1];
+            StoreVec(t_.ScoreRow(r) + tile * kTileTokens + (first + p) * N, sum * Splat<F>(Decoder::kFactor));
           }
         }
       }
@@ -243,7 +231,7 @@ class SpanKeys {
   // ---- BF16 pairs ----
 
   template <typename Reader, int R>
-  void ScoreBf16() {
+  __attribute__((noinline)) void ScoreBf16() {
     using Queries = Bf16Factors<2, R, kMaxSpanHeadDim>;
     static_assert(sizeof(Queries) <= kKeyPatternFloats * sizeof(float));
     Queries& queries = *reinterpret_cast<Queries*>(t_.span.patterns);
@@ -267,7 +255,7 @@ class SpanKeys {
   // ---- small integers ----
 
   template <typename Reader, BlockScale kScale, int R>
-  void ScoreInts() {
+  __attribute__((noinline)) void ScoreInts() {
     constexpr int P = Parts<R>();
     const int group_dims = std::gcd(t_.k_side.scale_elements, Reader::kGroupDims);
     if (t_.InFirstBlock()) RoundQueries<Reader, R>(group_dims);  // the queries stay the same over a span

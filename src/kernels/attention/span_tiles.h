@@ -110,8 +110,8 @@ class SpanTiles {
   // The same where the kind is known beforehand.
   template <BlockScale kScale>
   static F Scales(const SideInfo& side, const uint8_t* scales, int index, int part) {
-    return DecodeScales<N, kProducts == FloatProducts::kDirect>(kScale,
-                                                                scales + ScaleByte(side.scale_bytes, part * N, index));
+    return DecodeScalesOf<N, kProducts == FloatProducts::kDirect, kScale>(scales +
+                                                                          ScaleByte(side.scale_bytes, part * N, index));
   }
   int ScaleGroups(const SideInfo& side) const { return head_dim / side.scale_elements; }
 

@@ -152,24 +152,6 @@ class SpanValues {
     return data + int64_t{dim_block} * (kTileTokens / Decoder::kInner) * kBlockBytes;
   }
 
-  // The block's weights times the values' block scales of one dim block, to out[R][block
-  // tokens].
-  template <int R>
-  void ScaleWeights(int first_tile, int group, float factor, float* out) const {
-    for (int tile = first_tile; tile < t_.tiles; ++tile) {
-      const uint8_t* scales = t_.ValuePart(tile).scales;
-      HAYPILE_UNROLL
-      for (int part = 0; part < kParts; ++part) {
-        const F scale = t_.Scales(t_.v_side, scales, group, part) * Splat<F>(factor);
-        const int at = tile * kTileTokens + part * N;
-        HAYPILE_UNROLL
-        for (int r = 0; r < R; ++r) {
-          StoreVec(out + r * kDecodeBlockTokens + at, LoadVec<F>(t_.ScoreRow(r) + at) * scale);
-        }
-      }
-    }
-  }
-
   // Adds one tile's values times weights. kWhole: all 16 tokens; otherwise only the first `tokens`.
   template <typename Decoder, int R, int P, bool kWhole>
   inline __attribute__((always_inline)) void AddFloats(const uint8_t* data, int first_part,
@@ -192,31 +174,19 @@ class SpanValues {
     }
   }
 
-  // The work of tiles from first_tile on.
+  // The work of tiles from first_tile on, for elements without block scales.
   template <typename Decoder, int R>
   void WeighFloats(int first_tile) {
     constexpr int P = FloatParts<Decoder, R>();
-    const bool scaled = t_.v_side.scale_kind != BlockScale::kNone || Decoder::kFactor != 1.0f;
-    alignas(64) float scaled_weights[R * kDecodeBlockTokens];
-    const float* weights[R];
-    HAYPILE_UNROLL
-    for (int r = 0; r < R; ++r) weights[r] = scaled ? scaled_weights + r * kDecodeBlockTokens : t_.ScoreRow(r);
-    int scaled_group = -1;
     for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
-      const int group = dim_block * kBlockLanes / t_.v_side.scale_elements;
-      if (scaled && group != scaled_group) {
-        ScaleWeights<R>(first_tile, group, Decoder::kFactor, scaled_weights);
-        scaled_group = group;
-      }
       for (int first_part = 0; first_part < kParts; first_part += P) {
-        WeighDimBlock<Decoder, R, P>(dim_block, first_part, first_tile, weights);
+        WeighDimBlock<Decoder, R, P>(dim_block, first_part, first_tile);
       }
     }
   }
 
-  // weights[r]: of the block's tokens, with the block scales.
   template <typename Decoder, int R, int P>
-  void WeighDimBlock(int dim_block, int first_part, int first_tile, const float* const (&weights)[R]) {
+  void WeighDimBlock(int dim_block, int first_part, int first_tile) {
     constexpr int kChains = Chains<Decoder, R>();
     float* weighted = t_.WeightedRow(0) + dim_block * kBlockLanes + first_part * N;
     F sums[R][P][kChains] = {};
@@ -225,7 +195,7 @@ class SpanValues {
       if (first_part == 0) t_.PrefetchNextKeys(tile, dim_block);
       const float* weight[R];
       HAYPILE_UNROLL
-      for (int r = 0; r < R; ++r) weight[r] = weights[r] + tile * kTileTokens;
+      for (int r = 0; r < R; ++r) weight[r] = t_.ScoreRow(r) + tile * kTileTokens;
       if (tile < t_.WholeTiles()) {
         AddFloats<Decoder, R, P, true>(data, first_part, weight, kTileTokens, sums);
       } else {
@@ -240,7 +210,7 @@ class SpanValues {
         HAYPILE_UNROLL
         for (int chain = 1; chain < kChains; ++chain) sum = sum + sums[r][p][chain];
         float* to = weighted + int64_t{r} * t_.head_dim + p * N;
-        StoreVec(to, LoadVec<F>(to) + sum);
+        StoreVec(to, MulAdd(sum, Splat<F>(Decoder::kFactor), LoadVec<F>(to)));
       }
     }
   }
@@ -312,7 +282,7 @@ class SpanValues {
   // ---- BF16 pairs ----
 
   template <typename Decoder, typename Reader, int R>
-  void WeighBf16() {
+  __attribute__((noinline)) void WeighBf16() {
     constexpr int kTerms = Reader::kWeightTerms;
     const int whole = t_.WholeTiles();
     Bf16Factors<kTerms, R, kDecodeBlockTokens> weights;
@@ -347,7 +317,7 @@ class SpanValues {
   };
 
   template <typename Reader, BlockScale kScale, int R>
-  void WeighInts() {
+  __attribute__((noinline)) void WeighInts() {
     BlockWeights<R> weights;
     int scaled_group = -1;
     for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
