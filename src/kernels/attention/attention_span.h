@@ -15,7 +15,9 @@ inline constexpr int kMaxSpanHeadDim = 512;
 inline constexpr int kDecodeBlockTokens = 128;
 inline constexpr int kPrefillBlockTokens = 128;
 // Up to this many rows elements are decoded straight into the products; above, a tile is decoded once for all rows.
+// Where two products and their sum are one instruction, and registers are many, more rows are worth it.
 inline constexpr int kFusedRows = 4;
+inline constexpr int kMostFusedRows = 8;
 
 // Most floats of the patterns of queries, and of queries and weights together, that kernels for few rows lay out
 // (fp8_products.h): two vectors of 16 lanes for every row and four dims or tokens.
@@ -41,7 +43,7 @@ struct AttentionSpan {
   float* row_max = nullptr;   // [rows], -inf at the start
   float* row_sum = nullptr;   // [rows], sum of exp2(score - row_max)
   float* weighted = nullptr;  // [rows][head_dim], sum of exp2(score - row_max) * V without V's global scale
-  float* scores = nullptr;    // scratch: kMaxSpanRows * kPrefillBlockTokens >= kFusedRows * kDecodeBlockTokens
+  float* scores = nullptr;    // scratch: kMaxSpanRows * kPrefillBlockTokens
   float* decoded = nullptr;   // scratch: kPrefillBlockTokens * head_dim, 64-byte aligned
   float* patterns = nullptr;  // scratch: kPatternFloats, 64-byte aligned
   // A hint: the span that the caller takes next, whose first keys are asked for in time. Nothing when begin == end.

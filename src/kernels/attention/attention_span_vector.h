@@ -15,7 +15,7 @@
 namespace haypile {
 namespace {
 
-// Up to kFusedRows rows elements go straight from the tile into the products; above, a tile is decoded once for all.
+// Up to kFused rows elements go straight from the tile into the products; above, a tile is decoded once for all.
 template <int N, FloatProducts kProducts>
 class SpanKernel {
  public:
@@ -48,31 +48,24 @@ class SpanKernel {
   }
 
   void Score() {
-    if (tiles_.Fused()) return ForFusedRows([&]<int R>() { keys_.template Score<R>(); });
+    if (tiles_.Fused()) return ForFusedRows<1>(span_.rows, [&]<int R>() { keys_.template Score<R>(); });
     keys_.Decode();
     keys_.ScoreDecoded();
   }
 
   void Weigh() {
-    if (tiles_.Fused()) return ForFusedRows([&]<int R>() { values_.template Weigh<R>(); });
+    if (tiles_.Fused()) return ForFusedRows<1>(span_.rows, [&]<int R>() { values_.template Weigh<R>(); });
     values_.Decode();
     values_.WeighDecoded();
   }
 
-  // Calls visit<R>() with R the number of rows, at most kFusedRows.
-  template <typename Visit>
-  void ForFusedRows(Visit visit) const {
-    static_assert(kFusedRows == 4);
-    switch (span_.rows) {
-      case 1:
-        return visit.template operator()<1>();
-      case 2:
-        return visit.template operator()<2>();
-      case 3:
-        return visit.template operator()<3>();
-      default:
-        return visit.template operator()<4>();
+  // Calls visit<rows>() for rows from R to kFused.
+  template <int R, typename Visit>
+  static void ForFusedRows(int rows, Visit visit) {
+    if constexpr (R < SpanTiles<N, kProducts>::kFused) {
+      if (rows > R) return ForFusedRows<R + 1>(rows, visit);
     }
+    visit.template operator()<R>();
   }
 
   void MaskRow(int row, float* scores) const {

@@ -61,11 +61,17 @@ struct Bf16Factors {
   }
 };
 
-// sums[r][term][p] += products of a block with the factors from `first` on.
-template <int N, typename Reader, int kTerms, int R, int kCount>
+// Sums in turn for each row and term: as many as pairs of a block where registers last.
+template <typename Reader, int kTerms, int R>
+constexpr int Bf16Chains() {
+  return R * kTerms * Reader::kPairs <= 16 ? Reader::kPairs : 1;
+}
+
+// sums[r][term][any] += products of a block with the factors from `first` on.
+template <int N, typename Reader, int kTerms, int R, int kCount, int C>
 inline __attribute__((always_inline)) void AddBf16Block(const uint8_t* block,
                                                         const Bf16Factors<kTerms, R, kCount>& factors, int first,
-                                                        typename Vec<N>::F (&sums)[R][kTerms][Reader::kPairs]) {
+                                                        typename Vec<N>::F (&sums)[R][kTerms][C]) {
   typename Vec<N>::U pairs[Reader::kPairs];
   Reader::template Read<N>(block, pairs);
   HAYPILE_UNROLL
@@ -74,19 +80,19 @@ inline __attribute__((always_inline)) void AddBf16Block(const uint8_t* block,
     for (int r = 0; r < R; ++r) {
       HAYPILE_UNROLL
       for (int term = 0; term < kTerms; ++term) {
-        AddBf16Pairs(sums[r][term][p], pairs[p], factors.terms[term][r] + first + 2 * p);
+        AddBf16Pairs(sums[r][term][p % C], pairs[p], factors.terms[term][r] + first + 2 * p);
       }
     }
   }
 }
 
-template <typename F, int R, int kTerms, int kPairs>
-inline F SumOf(const F (&sums)[R][kTerms][kPairs], int row) {
+template <typename F, int R, int kTerms, int C>
+inline F SumOf(const F (&sums)[R][kTerms][C], int row) {
   F sum = {};
   HAYPILE_UNROLL
   for (int term = kTerms - 1; term >= 0; --term) {  // the small ones first
     HAYPILE_UNROLL
-    for (int p = 0; p < kPairs; ++p) sum = sum + sums[row][term][p];
+    for (int c = 0; c < C; ++c) sum = sum + sums[row][term][c];
   }
   return sum;
 }

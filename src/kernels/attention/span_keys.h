@@ -30,19 +30,19 @@ class SpanKeys {
   void Score() {
     switch (t_.kv.k_format) {
       case KvFormat::kBf16:
-        if constexpr (kBf16) return ScoreBf16<Bf16Pairs, R>();
-        return ScoreFloats<Bf16Decoder, R>();
+        if constexpr (kBf16) {
+          return ScoreBf16<Bf16Pairs, R>();
+        } else {
+          return ScoreFloats<Bf16Decoder, R>();
+        }
       case KvFormat::kFp16:
         return ScoreFloats<Fp16Decoder, R>();
       case KvFormat::kFp8E4m3:
-        if constexpr (kBf16) return ScoreBf16<Fp8Pairs<kE4m3Kind>, R>();
-        return ScoreFp8<E4m3Decoder<false>, DirectE4m3, R>();
+        return ScoreEightBits<E4m3Decoder<false>, DirectE4m3, kE4m3Kind, R>();
       case KvFormat::kFp8E4m3Fnuz:
-        if constexpr (kBf16) return ScoreBf16<Fp8Pairs<kE4m3FnuzKind>, R>();
-        return ScoreFp8<E4m3Decoder<true>, DirectE4m3Fnuz, R>();
+        return ScoreEightBits<E4m3Decoder<true>, DirectE4m3Fnuz, kE4m3FnuzKind, R>();
       case KvFormat::kFp8E5m2:
-        if constexpr (kBf16) return ScoreBf16<Fp8Pairs<kE5m2Kind>, R>();
-        return ScoreFp8<E5m2Decoder, DirectE5m2, R>();
+        return ScoreEightBits<E5m2Decoder, DirectE5m2, kE5m2Kind, R>();
       case KvFormat::kNvfp4:
       case KvFormat::kNvfp4FourOverSix:
         return ScoreInts<NibblePairs<E2m1Integers>, BlockScale::kE4m3, R>();
@@ -228,6 +228,15 @@ class SpanKeys {
     return Direct::AnySpecial(seen);
   }
 
+  template <typename Decoder, typename Direct, Fp8Kind kKind, int R>
+  void ScoreEightBits() {
+    if constexpr (kBf16) {
+      ScoreBf16<Fp8Pairs<kKind>, R>();
+    } else {
+      ScoreFp8<Decoder, Direct, R>();
+    }
+  }
+
   // ---- BF16 pairs ----
 
   template <typename Reader, int R>
@@ -240,7 +249,7 @@ class SpanKeys {
     }
     for (int tile = 0; tile < t_.tiles; ++tile) {
       const uint8_t* block = t_.KeyPart(tile).data;
-      F sums[R][2][Reader::kPairs] = {};
+      F sums[R][2][Bf16Chains<Reader, 2, R>()] = {};
       for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
         t_.PrefetchValues(tile, dim_block);
         for (int dim = 0; dim < kBlockLanes; dim += 2 * Reader::kPairs, block += kBlockBytes) {
@@ -318,8 +327,8 @@ class SpanKeys {
   }
 
   const SpanTiles<N, kProducts>& t_;
-  float steps_[kMaxSpanHeadDim / 16][kFusedRows];
-  int32_t starts_[kMaxSpanHeadDim / 16][kFusedRows];
+  float steps_[kMaxSpanHeadDim / 16][kMostFusedRows];
+  int32_t starts_[kMaxSpanHeadDim / 16][kMostFusedRows];
 };
 
 }  // namespace

@@ -42,6 +42,7 @@ class SpanTiles {
  public:
   using F = typename Vec<N>::F;
   static constexpr int kParts = kBlockLanes / N;
+  static constexpr int kFused = kProducts == FloatProducts::kBf16 ? kMostFusedRows : kFusedRows;
 
   explicit SpanTiles(const AttentionSpan& span_of)
       : span(span_of),
@@ -50,7 +51,7 @@ class SpanTiles {
         k_side(SideOf(kv.k_format, head_dim)),
         v_side(SideOf(kv.v_format, head_dim)) {}
 
-  bool Fused() const { return span.rows <= kFusedRows; }
+  bool Fused() const { return span.rows <= kFused; }
   int BlockTokens() const { return Fused() ? kDecodeBlockTokens : kPrefillBlockTokens; }
   float* ScoreRow(int row) const { return span.scores + int64_t{row} * BlockTokens(); }
   const float* QueryRow(int row) const { return span.queries + int64_t{row} * head_dim; }
@@ -125,9 +126,9 @@ class SpanTiles {
   const PagedKvView& kv;
   const int head_dim;
   const SideInfo k_side, v_side;
-  int64_t begin = 0, end = 0;         // tokens of the current block
-  int tiles = 0;                      // tiles of the current block, the last one perhaps not whole
-  float weight_max[kFusedRows] = {};  // the largest weight of each row in the current block; set for few rows only
+  int64_t begin = 0, end = 0;             // tokens of the current block
+  int tiles = 0;                          // tiles of the current block, the last one perhaps not whole
+  float weight_max[kMostFusedRows] = {};  // the largest weight of each row in the current block; set for few rows only
 
  private:
   TilePart Part(int tile, int64_t data_offset, int64_t scale_offset) const {

@@ -27,19 +27,19 @@ class SpanValues {
   void Weigh() {
     switch (t_.kv.v_format) {
       case KvFormat::kBf16:
-        if constexpr (kBf16) return WeighBf16<Bf16Decoder, Bf16Pairs, R>();
-        return WeighFloats<Bf16Decoder, R>(0);
+        if constexpr (kBf16) {
+          return WeighBf16<Bf16Decoder, Bf16Pairs, R>();
+        } else {
+          return WeighFloats<Bf16Decoder, R>(0);
+        }
       case KvFormat::kFp16:
         return WeighFloats<Fp16Decoder, R>(0);
       case KvFormat::kFp8E4m3:
-        if constexpr (kBf16) return WeighBf16<E4m3Decoder<false>, Fp8Pairs<kE4m3Kind>, R>();
-        return WeighFp8<E4m3Decoder<false>, DirectE4m3, R>();
+        return WeighEightBits<E4m3Decoder<false>, DirectE4m3, kE4m3Kind, R>();
       case KvFormat::kFp8E4m3Fnuz:
-        if constexpr (kBf16) return WeighBf16<E4m3Decoder<true>, Fp8Pairs<kE4m3FnuzKind>, R>();
-        return WeighFp8<E4m3Decoder<true>, DirectE4m3Fnuz, R>();
+        return WeighEightBits<E4m3Decoder<true>, DirectE4m3Fnuz, kE4m3FnuzKind, R>();
       case KvFormat::kFp8E5m2:
-        if constexpr (kBf16) return WeighBf16<E5m2Decoder, Fp8Pairs<kE5m2Kind>, R>();
-        return WeighFp8<E5m2Decoder, DirectE5m2, R>();
+        return WeighEightBits<E5m2Decoder, DirectE5m2, kE5m2Kind, R>();
       case KvFormat::kNvfp4:
       case KvFormat::kNvfp4FourOverSix:
         return WeighInts<NibblePairs<E2m1Integers>, BlockScale::kE4m3, R>();
@@ -279,6 +279,15 @@ class SpanValues {
     return Direct::AnySpecial(seen);
   }
 
+  template <typename Decoder, typename Direct, Fp8Kind kKind, int R>
+  void WeighEightBits() {
+    if constexpr (kBf16) {
+      WeighBf16<Decoder, Fp8Pairs<kKind>, R>();
+    } else {
+      WeighFp8<Decoder, Direct, R>();
+    }
+  }
+
   // ---- BF16 pairs ----
 
   template <typename Decoder, typename Reader, int R>
@@ -288,7 +297,7 @@ class SpanValues {
     Bf16Factors<kTerms, R, kDecodeBlockTokens> weights;
     for (int r = 0; r < R; ++r) weights.template Set<N>(r, t_.ScoreRow(r), whole * kTileTokens);
     for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
-      F sums[R][kTerms][Reader::kPairs] = {};
+      F sums[R][kTerms][Bf16Chains<Reader, kTerms, R>()] = {};
       for (int tile = 0; tile < whole; ++tile) {
         const uint8_t* block = DimBlock<Decoder>(t_.ValuePart(tile).data, dim_block);
         t_.PrefetchNextKeys(tile, dim_block);
