@@ -44,7 +44,7 @@ struct AttentionSpan {
   float* row_sum = nullptr;   // [rows], sum of exp2(score - row_max)
   float* weighted = nullptr;  // [rows][head_dim], sum of exp2(score - row_max) * V without V's global scale
   float* scores = nullptr;    // scratch: kMaxSpanRows * kPrefillBlockTokens
-  float* decoded = nullptr;   // scratch: kPrefillBlockTokens * head_dim, 64-byte aligned
+  float* decoded = nullptr;   // scratch: kPrefillBlockTokens * max(head_dim, 32), 64-byte aligned
   float* patterns = nullptr;  // scratch: kPatternFloats, 64-byte aligned
   // A hint: the span that the caller takes next, whose first keys are asked for in time. Nothing when begin == end.
   struct Next {

@@ -1,10 +1,11 @@
 // Products of queries and of weights with BF16 pairs, two products and their sum in one instruction, for elements that
 // BF16 holds exactly: BF16 itself, and 8-bit floats through tables of bytes. Included only by per-ISA units.
 //
-// The other factor is the sum of kTerms BF16 numbers, each rounded to nearest even. Two terms are within 2^-17 of it,
-// and queries always have two. Weights have one where values are 8-bit floats: its error, at most 2^-9 of a weight and
-// as often up as down, is a 16th of what the values' own rounding costs. Sums are FP32. The instruction takes
-// subnormals for zero: of FP32 and BF16, so below 2^-126; subnormal codes of 8-bit floats are normal BF16 numbers.
+// The other factor is the sum of BF16 numbers, each rounded to nearest even. Two of them are within 2^-17 of it, and
+// queries always have two. Weights of 8-bit floats have one for more than two rows, where arithmetic would be the
+// bound: its error, at most 2^-9 of a weight and as often up as down, is a 16th of what the values' own rounding costs.
+// Sums are FP32. The instruction takes subnormals for zero: of FP32 and BF16, so below 2^-126; subnormal codes of 8-bit
+// floats are normal BF16 numbers.
 #ifndef HAYPILE_KERNELS_ATTENTION_BF16_PRODUCTS_H_
 #define HAYPILE_KERNELS_ATTENTION_BF16_PRODUCTS_H_
 
@@ -20,7 +21,8 @@ namespace {
 // elements 2p and 2p + 1.
 
 struct Bf16Pairs {
-  static constexpr int kPairs = 1, kWeightTerms = 2;
+  static constexpr int kPairs = 1;
+  static constexpr int WeightTerms(int) { return 2; }
   template <int N>
   static inline __attribute__((always_inline)) void Read(const uint8_t* block, typename Vec<N>::U (&out)[kPairs]) {
     out[0] = LoadVec<typename Vec<N>::U>(block);
@@ -29,7 +31,8 @@ struct Bf16Pairs {
 
 template <Fp8Kind kKind>
 struct Fp8Pairs {
-  static constexpr int kPairs = 2, kWeightTerms = 1;
+  static constexpr int kPairs = 2;
+  static constexpr int WeightTerms(int rows) { return rows <= 2 ? 2 : 1; }
   template <int N>
   static inline __attribute__((always_inline)) void Read(const uint8_t* block, typename Vec<N>::U (&out)[kPairs]) {
     using B = typename Vec<N>::B;

@@ -292,7 +292,7 @@ class SpanValues {
 
   template <typename Decoder, typename Reader, int R>
   __attribute__((noinline)) void WeighBf16() {
-    constexpr int kTerms = Reader::kWeightTerms;
+    constexpr int kTerms = Reader::WeightTerms(R);
     const int whole = t_.WholeTiles();
     Bf16Factors<kTerms, R, kDecodeBlockTokens> weights;
     for (int r = 0; r < R; ++r) weights.template Set<N>(r, t_.ScoreRow(r), whole * kTileTokens);

@@ -101,7 +101,7 @@ bool SubnormalsAreFast() {
 
 bool Bf16ProductsAreFast() {
 #if defined(__x86_64__)
-  static const bool fast = SecondsOfBf16ProductsAvx512() < 1.3 * SecondsOfFp32ProductsAvx512();
+  static const bool fast = SecondsOfBf16ProductsAvx512() < 1.5 * SecondsOfFp32ProductsAvx512();
   return fast;
 #else
   return false;

@@ -32,9 +32,9 @@ void SetActiveIsaForTest(Isa isa);
 // processors leave the pipeline for every such product. Kernels that would meet many choose another way there.
 bool SubnormalsAreFast();
 
-// Whether multiplying 512-bit vectors of BF16 pairs takes hardly longer than of half as many FP32 numbers: measured
-// once, within a millisecond, on a processor of the level avx512_bf16. Some start a BF16 product every other cycle
-// only, but two FP32 ones in each.
+// Whether multiplying 512-bit vectors of BF16 pairs takes less than 1.5 times as long as of half as many FP32 numbers:
+// measured once, within a millisecond, on a processor of the level avx512_bf16. Some start as many of both, others a
+// BF16 product every other cycle but two FP32 ones in each.
 bool Bf16ProductsAreFast();
 
 }  // namespace haypile

@@ -147,6 +147,7 @@ inline Vec<16>::B Lookup(const uint8_t (&table)[16], Vec<16>::B index) { return 
 inline void AddProducts(Vec<8>::F& sum, Vec<8>::F value, const float* factors) {
   asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(value), "m"(*reinterpret_cast<const Vec<8>::F*>(factors)));
 }
+// See AddPairs above.
 #if defined(__AVX512VNNI__)
 inline void AddPairs(Vec<16>::I& sum, Vec<16>::W pairs, const int16_t* factors) {
   asm("vpdpwssd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(pairs), "m"(*reinterpret_cast<const int32_t*>(factors)));
@@ -161,8 +162,8 @@ inline void AddPairs(Vec<16>::I& sum, Vec<16>::W pairs, const int16_t* factors) 
 #endif
 
 // sum += a pair of BF16 in each lane times the two at `factors`, the pair's second product first; each is rounded to
-// nearest even with what is there so far. Subnormals count as zero where the processor has the instruction.
-// table[index % 128] in each byte.
+// nearest even with what is there so far. RoundToBf16: to nearest even. Where the processor has the instructions both
+// take subnormals for zero. Lookup128: table[index % 128] in each byte.
 #if defined(__AVX512BF16__)
 inline void AddBf16Pairs(Vec<16>::F& sum, Vec<16>::U pairs, const uint16_t* factors) {
   asm("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(pairs), "m"(*reinterpret_cast<const int32_t*>(factors)));
