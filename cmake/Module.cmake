@@ -13,6 +13,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(HAYPILE_AVX2_FLAGS -mavx2 -mfma -mf16c)
   set(HAYPILE_AVX512_FLAGS -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
   set(HAYPILE_AVX512_BF16_FLAGS -mavx512bf16 -mavx512vnni -mavx512vbmi)
+  set(HAYPILE_AMX_FLAGS -mamx-tile -mamx-bf16)
 endif()
 set(HAYPILE_NEON_FLAGS "" CACHE STRING "Compiler flags that x_neon.cc has after the build type's")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # GCC 12 warns about its own intrinsics
@@ -54,7 +55,7 @@ function(haypile_module NAME)
         COMPILE_OPTIONS "${HAYPILE_AVX512_FLAGS};${HAYPILE_AVX512_BF16_FLAGS}" SKIP_PRECOMPILE_HEADERS ON)
     elseif(source MATCHES "_amx\\.cc$")
       set_source_files_properties(${source} PROPERTIES
-        COMPILE_OPTIONS "${HAYPILE_AVX512_FLAGS};${HAYPILE_AVX512_BF16_FLAGS};-mamx-tile;-mamx-bf16"
+        COMPILE_OPTIONS "${HAYPILE_AVX512_FLAGS};${HAYPILE_AVX512_BF16_FLAGS};${HAYPILE_AMX_FLAGS}"
         SKIP_PRECOMPILE_HEADERS ON)
     elseif(source MATCHES "_neon\\.cc$")
       set_source_files_properties(${source} PROPERTIES

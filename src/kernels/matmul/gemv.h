@@ -26,8 +26,9 @@ struct GemvKernels {
   void (*prepare)(const float* x, int64_t k, float* prepared) noexcept;
   void (*run)(const GemvTask& task) noexcept;
   void (*widen)(const uint16_t* bf16, int64_t count, float* out) noexcept;  // BF16 to FP32, exact
-  // x as high + low, each a BF16 rounded to nearest even: within 2^-16 of x. Where high is NaN or infinite, low is 0.
-  void (*split)(const float* x, int64_t count, uint16_t* high, uint16_t* low) noexcept;
+  // x as high + middle + low, each what the ones before leave of x, as BF16 rounded to nearest even: all 24 bits of x,
+  // where the parts are not subnormal. Where high is NaN or infinite, middle and low are 0.
+  void (*split)(const float* x, int64_t count, uint16_t* high, uint16_t* middle, uint16_t* low) noexcept;
 };
 
 extern const GemvKernels kGemvScalar;

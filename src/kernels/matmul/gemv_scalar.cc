@@ -50,11 +50,14 @@ void Widen(const uint16_t* bf16, int64_t count, float* out) noexcept {
   for (int64_t i = 0; i < count; ++i) out[i] = WidenOne(bf16[i]);
 }
 
-void Split(const float* x, int64_t count, uint16_t* high, uint16_t* low) noexcept {
+void Split(const float* x, int64_t count, uint16_t* high, uint16_t* middle, uint16_t* low) noexcept {
   for (int64_t i = 0; i < count; ++i) {
     high[i] = RoundOne(x[i]);
-    const float rounded = WidenOne(high[i]);
-    low[i] = std::isfinite(rounded) ? RoundOne(x[i] - rounded) : 0;
+    middle[i] = low[i] = 0;
+    if (!std::isfinite(WidenOne(high[i]))) continue;
+    const float rest = x[i] - WidenOne(high[i]);
+    middle[i] = RoundOne(rest);
+    low[i] = RoundOne(rest - WidenOne(middle[i]));
   }
 }
 

@@ -154,25 +154,28 @@ struct GemvVector {
     return (is_nan & quiet) | (~is_nan & rounded);
   }
 
-  static void SplitLanes(F x, uint16_t* high, uint16_t* low) {
-    const U rounded = RoundBits((U)x);
-    const U wide = rounded << 16;
-    const U finite = (U)((wide & 0x7f800000u) != 0x7f800000u);
-    StoreVec(high, __builtin_convertvector(rounded, Half));
-    StoreVec(low, __builtin_convertvector(RoundBits((U)(x - (F)wide)) & finite, Half));
+  static void SplitLanes(F x, uint16_t* high, uint16_t* middle, uint16_t* low) {
+    const U first = RoundBits((U)x);
+    const U finite = (U)(((first << 16) & 0x7f800000u) != 0x7f800000u);
+    const F rest = x - (F)(first << 16);
+    const U second = RoundBits((U)rest);
+    StoreVec(high, __builtin_convertvector(first, Half));
+    StoreVec(middle, __builtin_convertvector(second & finite, Half));
+    StoreVec(low, __builtin_convertvector(RoundBits((U)(rest - (F)(second << 16))) & finite, Half));
   }
 
-  static void Split(const float* x, int64_t count, uint16_t* high, uint16_t* low) noexcept {
+  static void Split(const float* x, int64_t count, uint16_t* high, uint16_t* middle, uint16_t* low) noexcept {
     int64_t i = 0;
-    for (; i + N <= count; i += N) SplitLanes(LoadVec<F>(x + i), high + i, low + i);
+    for (; i + N <= count; i += N) SplitLanes(LoadVec<F>(x + i), high + i, middle + i, low + i);
     if (i == count) return;
     float rest[N] = {};
-    uint16_t rest_high[N], rest_low[N];
+    uint16_t parts[3][N];
     const auto left = static_cast<size_t>(count - i);
     std::memcpy(rest, x + i, left * sizeof(float));
-    SplitLanes(LoadVec<F>(rest), rest_high, rest_low);
-    std::memcpy(high + i, rest_high, left * sizeof(uint16_t));
-    std::memcpy(low + i, rest_low, left * sizeof(uint16_t));
+    SplitLanes(LoadVec<F>(rest), parts[0], parts[1], parts[2]);
+    std::memcpy(high + i, parts[0], left * sizeof(uint16_t));
+    std::memcpy(middle + i, parts[1], left * sizeof(uint16_t));
+    std::memcpy(low + i, parts[2], left * sizeof(uint16_t));
   }
 
   static constexpr GemvKernels Table() { return {Prepare, Run, Widen, Split}; }

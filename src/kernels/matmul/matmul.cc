@@ -19,6 +19,8 @@ constexpr int64_t kTileRows = 128;
 constexpr int64_t kPanelRows = 128;
 constexpr int64_t kSmallPanelRows = 64;
 constexpr int64_t kTilesPerWorker = 8;
+// BF16 numbers whose sum is an activation.
+constexpr int64_t kSplitParts = 3;
 // Row counts of BF16 products are rounded up to this, so that few shapes are ever compiled.
 constexpr int64_t kBf16RowStep = 16;
 // Weights that one GEMV task reads: a few microseconds of memory bandwidth.
@@ -78,15 +80,14 @@ struct Matmul::Tile {
   int64_t columns = 0;
 };
 
-Matmul::Products Matmul::FastestProducts() {
-  return ActiveIsa() == Isa::kAmx ? Products::kSplitBf16 : Products::kFp32;
-}
+Matmul::Products Matmul::FastestProducts() { return ActiveIsa() == Isa::kAmx ? Products::kSplitBf16 : Products::kFp32; }
 
 Matmul::Matmul(ThreadPool& pool, Products products)
     : pool_(pool), products_(products), panels_(pool.size()), bf16_(pool.size()) {}
 
 Status Matmul::Reserve(int64_t m, int64_t k) {
-  HAYPILE_TRY(Grow(x_, RoundUp(m, kBf16RowStep) * k * static_cast<int64_t>(sizeof(float))));
+  const int64_t activation_bytes = products_ == Products::kSplitBf16 ? 2 * kSplitParts : 4;
+  HAYPILE_TRY(Grow(x_, RoundUp(m, kBf16RowStep) * k * activation_bytes));
   for (auto& panel : panels_) {
     HAYPILE_TRY(Grow(panel, kPanelRows * std::max(k, kTileRows) * static_cast<int64_t>(sizeof(float))));
   }
@@ -134,15 +135,19 @@ void Matmul::RunGemv(const float* x, int64_t m, std::span<const MatmulOutput> ou
   pool_.ParallelFor(CountTasks(outputs, tasks_of), std::cref(body));
 }
 
-// The high parts of all rows, then the low parts; each padded with rows of zero to the step of BF16 products.
+// The high parts of all rows, then the middle ones, then the low ones; each padded with rows of zero to the step of
+// BF16 products.
 void Matmul::SplitRows(const float* x, int64_t m, int64_t k) {
   const GemvKernels& kernels = GemvKernelsFor(ActiveIsa());
   const int64_t padded = RoundUp(m, kBf16RowStep);
   uint16_t* high = x_.as<uint16_t>();
-  uint16_t* low = high + padded * k;
-  const auto split_row = [&](size_t i, int /*worker*/) { kernels.split(x + i * k, k, high + i * k, low + i * k); };
+  uint16_t* middle = high + padded * k;
+  uint16_t* low = middle + padded * k;
+  const auto split_row = [&](size_t i, int /*worker*/) {
+    kernels.split(x + i * k, k, high + i * k, middle + i * k, low + i * k);
+  };
   pool_.ParallelFor(m, std::cref(split_row));
-  for (uint16_t* part : {high, low}) std::memset(part + m * k, 0, (padded - m) * k * sizeof(uint16_t));
+  for (uint16_t* part : {high, middle, low}) std::memset(part + m * k, 0, (padded - m) * k * sizeof(uint16_t));
 }
 
 void Matmul::RunGemm(const float* x, int64_t m, std::span<const MatmulOutput> outputs) {
@@ -173,12 +178,12 @@ bool Matmul::MultiplySplit(const Tile& tile, int worker) {
   const int64_t k = output.weights.columns;
   const uint16_t* weights = output.weights.data + tile.first_column * k;
   const GemmShape shape{RoundUp(tile.rows, kBf16RowStep), tile.columns, k};
-  const uint16_t* high = x_.as<uint16_t>() + tile.first_row * k;
-  const uint16_t* low = high + RoundUp(tile.x_rows, kBf16RowStep) * k;
+  const uint16_t* part = x_.as<uint16_t>() + tile.first_row * k;
   float* sums = panels_[worker].as<float>();
-  Bf16Gemm& gemm = bf16_[worker];
-  if (!gemm.Run(shape, high, weights, Bf16Gemm::Output::kPut, sums)) return false;
-  if (!gemm.Run(shape, low, weights, Bf16Gemm::Output::kAdd, sums)) return false;
+  for (int i = 0; i < kSplitParts; ++i, part += RoundUp(tile.x_rows, kBf16RowStep) * k) {
+    const auto output_of = i == 0 ? Bf16Gemm::Output::kPut : Bf16Gemm::Output::kAdd;
+    if (!bf16_[worker].Run(shape, part, weights, output_of, sums)) return false;
+  }
   for (int64_t i = 0; i < tile.rows; ++i) {
     std::memcpy(output.y + (tile.first_row + i) * output.y_stride + tile.first_column, sums + i * tile.columns,
                 tile.columns * sizeof(float));

@@ -29,7 +29,8 @@ struct MatmulOutput {
 // y[m][N] = x[m][K] W[N][K]^T + bias on the thread pool, with FP32 activations and sums. Few rows go through GEMV
 // kernels that read the weights at the speed of memory; many rows through oneDNN, or in a build without it through the
 // GEMV kernels, block by block. Where BF16 products are much faster than FP32 ones (AMX), each activation is the sum of
-// two BF16 numbers and multiplied as such: within 2^-16 of itself. The result does not depend on the number of threads.
+// three BF16 numbers, which hold all its bits, and multiplied as such. The result does not depend on the number of
+// threads.
 class Matmul {
  public:
   // How oneDNN multiplies many rows. kSplitBf16 falls back to kFp32 where the library refuses BF16.
