@@ -148,15 +148,9 @@ class AmxRows {
 inline void SplitPairs(Vec<16>::F even, Vec<16>::F odd, Vec<16>::U& high, Vec<16>::U& low) {
   using F = Vec<16>::F;
   using U = Vec<16>::U;
-  const auto rounded = [](F value) {  // to BF16, in the upper halves
-    const U bits = (U)value;
-    const U nan = (U)(value != value);
-    const U up = (bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000u;
-    return (up & ~nan) | (0x7fc00000u & nan);
-  };
-  const U even_high = rounded(even), odd_high = rounded(odd);
-  high = (even_high >> 16) | odd_high;
-  low = (rounded(even - (F)even_high) >> 16) | rounded(odd - (F)odd_high);
+  const U even_high = RoundBitsToBf16((U)even), odd_high = RoundBitsToBf16((U)odd) << 16;
+  high = even_high | odd_high;
+  low = RoundBitsToBf16((U)(even - (F)(even_high << 16))) | RoundBitsToBf16((U)(odd - (F)odd_high)) << 16;
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ class SpanAmx {
   static_assert(AmxRows::Bytes(kMaxSpanRows, kMaxSpanHeadDim / kChunkInner) <= kAmxQueryBytes);
   static_assert(AmxRows::Bytes(kMaxSpanRows, kWeightChunks) <= kAmxWeightBytes);
   static_assert(2 * 2 * kMaxSpanHeadDim / 2 * kBlockBytes <= kPrefillBlockTokens * kMaxSpanHeadDim * 4);
-  static constexpr int kHalfChunkBytes = kChunkBytes / 2;  // 16 tokens of values
+  static constexpr int kHalfChunkBytes = kChunkBytes / 2;  // 16 dims of keys or tokens of values
 
   // Calls exact<Reader>() or scaled<Decoder>().
   template <typename Exact, typename Scaled>
@@ -156,18 +156,28 @@ class SpanAmx {
     }
   }
 
+  // 16 inner numbers (dims of keys, tokens of values) times 16 columns: blocks one after the other, to 8 rows of pairs.
+  template <typename Reader>
+  static void ReadSixteen(const uint8_t* block, uint8_t* to) {
+    HAYPILE_UNROLL
+    for (int inner = 0; inner < kBlockLanes; inner += 2 * Reader::kPairs, block += kBlockBytes) {
+      U pairs[Reader::kPairs];
+      Reader::template Read<N>(block, pairs);
+      HAYPILE_UNROLL
+      for (int p = 0; p < Reader::kPairs; ++p, to += kBlockBytes) StoreVec(to, pairs[p]);
+    }
+  }
+  template <typename Reader>
+  static const uint8_t* Sixteen(const uint8_t* data, int index) {
+    return data + int64_t{index} * (kBlockLanes / (2 * Reader::kPairs)) * kBlockBytes;
+  }
+
   template <typename Reader>
   void ReadKeys(int tile, uint8_t* to) const {
-    const uint8_t* block = t_.KeyPart(tile).data;
-    for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
+    const uint8_t* data = t_.KeyPart(tile).data;
+    for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block, to += kHalfChunkBytes) {
       t_.PrefetchValues(tile, dim_block);
-      HAYPILE_UNROLL
-      for (int dim = 0; dim < kBlockLanes; dim += 2 * Reader::kPairs, block += kBlockBytes) {
-        U pairs[Reader::kPairs];
-        Reader::template Read<N>(block, pairs);
-        HAYPILE_UNROLL
-        for (int p = 0; p < Reader::kPairs; ++p, to += kBlockBytes) StoreVec(to, pairs[p]);
-      }
+      ReadSixteen<Reader>(Sixteen<Reader>(data, dim_block), to);
     }
   }
 
@@ -228,14 +238,7 @@ class SpanAmx {
 
   template <typename Reader>
   void ReadValues(int tile, int dim_block, uint8_t* to) const {
-    const uint8_t* block = t_.ValuePart(tile).data + int64_t{dim_block} * (8 / Reader::kPairs) * kBlockBytes;
-    HAYPILE_UNROLL
-    for (int token = 0; token < kTileTokens; token += 2 * Reader::kPairs, block += kBlockBytes) {
-      U pairs[Reader::kPairs];
-      Reader::template Read<N>(block, pairs);
-      HAYPILE_UNROLL
-      for (int p = 0; p < Reader::kPairs; ++p, to += kBlockBytes) StoreVec(to, pairs[p]);
-    }
+    ReadSixteen<Reader>(Sixteen<Reader>(t_.ValuePart(tile).data, dim_block), to);
   }
 
   template <typename Decoder>

@@ -32,7 +32,7 @@ const ElementwiseKernels& Active() { return ElementwiseKernelsFor(ActiveIsa()); 
 
 const ElementwiseKernels& ElementwiseKernelsFor(Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::kAvx512 || isa == Isa::kAvx512Bf16 || isa == Isa::kAmx) return kElementwiseAvx512;
+  if (IncludesAvx512(isa)) return kElementwiseAvx512;
   if (isa == Isa::kAvx2) return kElementwiseAvx2;
 #elif defined(__aarch64__)
   if (isa == Isa::kNeon) return kElementwiseNeon;

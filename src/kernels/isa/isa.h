@@ -12,6 +12,9 @@ namespace haypile {
 enum class Isa { kScalar, kAvx2, kAvx512, kAvx512Bf16, kAmx, kNeon };
 inline constexpr Isa kEveryIsa[] = {Isa::kScalar, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16, Isa::kAmx, Isa::kNeon};
 
+// Whether a level runs the kernels of avx512.
+constexpr bool IncludesAvx512(Isa isa) { return isa == Isa::kAvx512 || isa == Isa::kAvx512Bf16 || isa == Isa::kAmx; }
+
 std::string_view IsaName(Isa isa);  // "scalar", "avx2", "avx512", "avx512_bf16", "amx", "neon"
 
 // The highest level this processor and system can run, and whether they can run `isa`.

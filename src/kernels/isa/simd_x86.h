@@ -179,10 +179,7 @@ inline void AddBf16Pairs(Vec<16>::F& sum, Vec<16>::U pairs, const uint16_t* fact
   sum = MulAdd((F)(pairs << 16), Splat<F>(WidenBf16(factors[0])), sum);
 }
 inline HalfVec<16>::U RoundToBf16(Vec<16>::F a) {
-  const Vec<16>::U bits = (Vec<16>::U)a;
-  const Vec<16>::U rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-  const Vec<16>::U nan = (Vec<16>::U)(a != a);
-  return __builtin_convertvector((rounded & ~nan) | (0x7fc0u & nan), HalfVec<16>::U);
+  return __builtin_convertvector(RoundBitsToBf16((Vec<16>::U)a), HalfVec<16>::U);
 }
 inline Vec<16>::B Lookup128(const uint8_t (&table)[128], Vec<16>::B index) {
   Vec<16>::B found;

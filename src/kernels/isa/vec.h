@@ -103,6 +103,15 @@ inline F Select(M mask, F yes, F no) {
 
 inline float WidenBf16(uint16_t bf16) { return __builtin_bit_cast(float, uint32_t{bf16} << 16); }
 
+// FP32 numbers, as bits, rounded to BF16 in the low halves: to nearest even; NaN stays NaN.
+template <typename U>
+inline U RoundBitsToBf16(U bits) {
+  const U rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  const U quiet = (bits >> 16) | 0x40;
+  const U is_nan = (U)((bits & 0x7fffffffu) > 0x7f800000u);
+  return (is_nan & quiet) | (~is_nan & rounded);
+}
+
 template <typename B>
 inline B MaxBytes(B a, B b) {
   return a > b ? a : b;

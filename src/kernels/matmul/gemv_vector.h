@@ -147,21 +147,14 @@ struct GemvVector {
     for (; i < count; ++i) out[i] = WidenBf16(bf16[i]);
   }
 
-  static U RoundBits(U bits) {
-    const U rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-    const U quiet = (bits >> 16) | 0x40;
-    const U is_nan = (U)((bits & 0x7fffffffu) > 0x7f800000u);
-    return (is_nan & quiet) | (~is_nan & rounded);
-  }
-
   static void SplitLanes(F x, uint16_t* high, uint16_t* middle, uint16_t* low) {
-    const U first = RoundBits((U)x);
+    const U first = RoundBitsToBf16((U)x);
     const U finite = (U)(((first << 16) & 0x7f800000u) != 0x7f800000u);
     const F rest = x - (F)(first << 16);
-    const U second = RoundBits((U)rest);
+    const U second = RoundBitsToBf16((U)rest);
     StoreVec(high, __builtin_convertvector(first, Half));
     StoreVec(middle, __builtin_convertvector(second & finite, Half));
-    StoreVec(low, __builtin_convertvector(RoundBits((U)(rest - (F)(second << 16))) & finite, Half));
+    StoreVec(low, __builtin_convertvector(RoundBitsToBf16((U)(rest - (F)(second << 16))) & finite, Half));
   }
 
   static void Split(const float* x, int64_t count, uint16_t* high, uint16_t* middle, uint16_t* low) noexcept {

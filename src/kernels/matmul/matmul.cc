@@ -60,7 +60,7 @@ Status Grow(AlignedBuffer& buffer, int64_t bytes) {
 
 const GemvKernels& GemvKernelsFor(Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::kAvx512 || isa == Isa::kAvx512Bf16 || isa == Isa::kAmx) return kGemvAvx512;
+  if (IncludesAvx512(isa)) return kGemvAvx512;
   if (isa == Isa::kAvx2) return kGemvAvx2;
 #elif defined(__aarch64__)
   if (isa == Isa::kNeon) return kGemvNeon;
