@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 
 #include "kernels/attention/attention_case.h"
@@ -64,12 +66,13 @@ TEST(PagedAttention, EveryLevelOfThisProcessorIsTested) {
 constexpr double kTolerance = 3e-5;
 
 // What rounding weights may cost, of the largest value. Where values are integers (all that have block scales) vectors
-// round weights by up to 2^-15 of the largest in their block (int_products.h), and an average of few tokens can be off
-// by as much. One BF16 number is within 2^-9.
+// round weights by up to 2^-15, with values of 4 bits 2^-13, of the largest in their block (integer_weights.h). An
+// average of few tokens can be off by as much, and by twice that where small weights are many. One BF16 number is
+// within 2^-9.
 double WeightError(const Level& level, const AttentionCase& shape) {
   if (level.kernel == AttendSpanScalar) return 0;
   const KvFormatInfo& info = InfoOf(shape.v_format);
-  if (info.block_scale != BlockScale::kNone) return 0x1p-15;
+  if (info.block_scale != BlockScale::kNone) return info.element_bits == 4 ? 0x1p-12 : 0x1p-15;
   return level.bf16_weights && info.element_bits == 8 ? 0x1p-9 : 0;
 }
 
@@ -356,6 +359,36 @@ TEST(PagedAttention, LongContextsAreAsAccurateAsTheFormat) {
     }
   }
 }
+
+#if defined(__x86_64__)
+TEST(Exp2, IsWithinTwoUnitsInTheLastPlace) {
+  if (!HasIsa(Isa::kAvx2)) GTEST_SKIP() << "no AVX2";
+  for (double x = -128; x < 127.5; x += 0.000977) {
+    const float eight[8] = {static_cast<float>(x)};
+    float found[8];
+    Exp2OfEight(eight, found);
+    const double expected = std::exp2(double{eight[0]});
+    const double unit = std::max(0x1p-149, std::exp2(std::floor(double{eight[0]}) - 23));
+    if (x <= -126) {  // at most the smallest normal number
+      ASSERT_LE(std::abs(found[0] - expected), 0x1p-126) << x;
+    } else {
+      ASSERT_LE(std::abs(found[0] - expected), 2 * unit) << x;
+    }
+  }
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float special[8] = {0, -127, -1000, -infinity, std::nanf(""), 1, -1, -3e38f};
+  float found[8];
+  Exp2OfEight(special, found);
+  const float expected[8] = {1, 0, 0, 0, 0, 2, 0.5f, 0};
+  for (int i = 0; i < 8; ++i) {
+    if (i == 4) {
+      EXPECT_TRUE(std::isnan(found[i]));
+    } else {
+      EXPECT_EQ(found[i], expected[i]) << special[i];
+    }
+  }
+}
+#endif
 
 // A weight of 1/1024 times a value of 1 must not vanish, as it does where products are flushed.
 TEST(PagedAttention, SmallWeightsCount) {

@@ -8,5 +8,7 @@ namespace haypile {
 void AttendSpanEmulated512(const AttentionSpan& span);
 void AttendSpanEmulated512Bf16(const AttentionSpan& span);
 void AttendSpanEmulatedAmx(const AttentionSpan& span);
+// Exp2 of simd.h, eight lanes.
+void Exp2OfEight(const float* from, float* to);
 
 }  // namespace haypile

@@ -11,6 +11,12 @@
 // Accumulators live in registers only if every loop over them is unrolled.
 #define HAYPILE_UNROLL _Pragma("GCC unroll 16")
 #define HAYPILE_NO_UNROLL _Pragma("GCC unroll 1")
+// Loops over blocks, with long bodies: a test that emulates wide vectors keeps them, or its compiler takes minutes.
+#if defined(HAYPILE_EMULATES_WIDE_VECTORS)
+#define HAYPILE_UNROLL_BLOCKS HAYPILE_NO_UNROLL
+#else
+#define HAYPILE_UNROLL_BLOCKS HAYPILE_UNROLL
+#endif
 
 namespace haypile {
 namespace {
