@@ -35,8 +35,8 @@ struct WorkItem {
 struct Workspace {
   Workspace() : memory(AlignedBuffer::Allocate(sizeof(float) * kFloats).value()) {}
   static constexpr int64_t kQueries = int64_t{kMaxSpanRows} * kMaxSpanHeadDim;
-  static constexpr int64_t kScores = int64_t{kMaxSpanRows} * kPrefillBlockTokens;
-  static constexpr int64_t kDecoded = int64_t{kPrefillBlockTokens} * kMaxSpanHeadDim;
+  static constexpr int64_t kScores = int64_t{kMaxSpanRows} * kBlockTokens;
+  static constexpr int64_t kDecoded = int64_t{kBlockTokens} * kMaxSpanHeadDim;
   static constexpr int64_t kFloats = 2 * kQueries + kScores + kDecoded + kPatternFloats;
   float* queries() { return memory.as<float>(); }
   float* weighted() { return queries() + kQueries; }

@@ -11,10 +11,10 @@ namespace haypile {
 // Most rows (query tokens times heads of one group) that one span call takes, and widest head.
 inline constexpr int kMaxSpanRows = 96;
 inline constexpr int kMaxSpanHeadDim = 512;
-// Tokens whose scores are held at once: few rows take long blocks, many rows short ones that stay in cache.
-inline constexpr int kDecodeBlockTokens = 128;
-inline constexpr int kPrefillBlockTokens = 128;
-// Up to this many rows elements are decoded straight into the products; above, a tile is decoded once for all rows.
+// Tokens whose scores are held at once.
+inline constexpr int kBlockTokens = 128;
+// Up to this many rows elements are decoded straight into the products; above, a tile is brought into FP32 or 16-bit
+// integers once for all rows.
 // Where two products and their sum are one instruction, and registers are many, more rows are worth it.
 inline constexpr int kFusedRows = 4;
 inline constexpr int kMostFusedRows = 8;
@@ -22,10 +22,10 @@ inline constexpr int kMostFusedRows = 8;
 // Most floats of the patterns of queries, and of queries and weights together, that kernels for few rows lay out
 // (fp8_products.h): two vectors of 16 lanes for every row and four dims or tokens.
 inline constexpr int kKeyPatternFloats = kFusedRows * kMaxSpanHeadDim / 4 * 2 * 16;
-inline constexpr int kFewRowsPatternFloats = kKeyPatternFloats + kFusedRows * kDecodeBlockTokens / 4 * 2 * 16;
+inline constexpr int kFewRowsPatternFloats = kKeyPatternFloats + kFusedRows * kBlockTokens / 4 * 2 * 16;
 // What kernels with tile registers lay out instead (amx_products.h): queries and weights of all rows, each as two BF16.
 inline constexpr int kAmxQueryBytes = 2 * 2 * kMaxSpanRows * kMaxSpanHeadDim;
-inline constexpr int kAmxWeightBytes = 2 * 2 * kMaxSpanRows * kDecodeBlockTokens;
+inline constexpr int kAmxWeightBytes = 2 * 2 * kMaxSpanRows * kBlockTokens;
 inline constexpr int kPatternFloats =
     std::max<int>(kFewRowsPatternFloats, (kAmxQueryBytes + kAmxWeightBytes) / sizeof(float));
 
@@ -43,8 +43,8 @@ struct AttentionSpan {
   float* row_max = nullptr;   // [rows], -inf at the start
   float* row_sum = nullptr;   // [rows], sum of exp2(score - row_max)
   float* weighted = nullptr;  // [rows][head_dim], sum of exp2(score - row_max) * V without V's global scale
-  float* scores = nullptr;    // scratch: kMaxSpanRows * kPrefillBlockTokens
-  float* decoded = nullptr;   // scratch: kPrefillBlockTokens * max(head_dim, 32), 64-byte aligned
+  float* scores = nullptr;    // scratch: kMaxSpanRows * kBlockTokens
+  float* decoded = nullptr;   // scratch: kBlockTokens * max(head_dim, 32), 64-byte aligned
   float* patterns = nullptr;  // scratch: kPatternFloats, 64-byte aligned
   // A hint: the span that the caller takes next, whose first keys are asked for in time. Nothing when begin == end.
   struct Next {

@@ -1,5 +1,4 @@
-// Products of many rows with a decoded block of keys or values: the inner loops of prefill. Included only by per-ISA
-// units.
+// Products of many rows with decoded keys or values: the inner loops of prefill. Included only by per-ISA units.
 #ifndef HAYPILE_KERNELS_ATTENTION_DECODED_PRODUCTS_H_
 #define HAYPILE_KERNELS_ATTENTION_DECODED_PRODUCTS_H_
 
@@ -18,6 +17,8 @@ struct DecodedShape {
   static constexpr int kRows = N == 16 ? 8 : 6;
   static constexpr int kBlocks = N == 16 ? 2 : 1;
 };
+// The fewest rows of a group: what is left of more than kRows, shared evenly, is never less.
+inline constexpr int kLeastRows = 3;
 
 // sums[r][c] = sum over i < count of rows[r * row_stride + i] * value(i, c), where column c of block b is value i at
 // blocks[b * block_stride + i * 16 + c % 16]. FP32, one rounding a product, in the order of i.
@@ -47,26 +48,35 @@ inline __attribute__((always_inline)) void SumProducts(const float* rows, int64_
   }
 }
 
-// Calls visit<R>(first row) for all rows, in groups as large as registers allow.
+// Calls visit<R>(row), rows row .. row + R - 1, for R = rows, which is kLeastRows to kRows.
+template <int N, int R = DecodedShape<N>::kRows, typename Visit>
+inline void VisitRows(int row, int rows, Visit visit) {
+  if constexpr (R > kLeastRows) {
+    if (rows < R) return VisitRows<N, R - 1>(row, rows, visit);
+  }
+  visit.template operator()<R>(row);
+}
+
+// Calls visit<R>(first row) for all rows, at least kLeastRows, in as few groups as registers allow, of about the same
+// size.
 template <int N, typename Visit>
 inline void ForDecodedRows(int rows, Visit visit) {
-  int row = 0;
-  for (; row + DecodedShape<N>::kRows <= rows; row += DecodedShape<N>::kRows) {
-    visit.template operator()<DecodedShape<N>::kRows>(row);
+  const int groups = (rows + DecodedShape<N>::kRows - 1) / DecodedShape<N>::kRows;
+  for (int group = 0; group < groups; ++group) {
+    const int first = rows * group / groups;
+    VisitRows<N>(first, rows * (group + 1) / groups - first, visit);
   }
-  for (; row + 4 <= rows; row += 4) visit.template operator()<4>(row);
-  for (; row + 2 <= rows; row += 2) visit.template operator()<2>(row);
-  if (row < rows) visit.template operator()<1>(row);
 }
 
 // Calls visit<T>(first block) for all blocks of 16 columns.
 template <int N, typename Visit>
 inline void ForDecodedBlocks(int blocks, Visit visit) {
+  constexpr int kMost = DecodedShape<N>::kBlocks;
   int block = 0;
-  for (; block + DecodedShape<N>::kBlocks <= blocks; block += DecodedShape<N>::kBlocks) {
-    visit.template operator()<DecodedShape<N>::kBlocks>(block);
+  for (; block + kMost <= blocks; block += kMost) visit.template operator()<kMost>(block);
+  if constexpr (kMost > 1) {
+    for (; block < blocks; ++block) visit.template operator()<1>(block);
   }
-  for (; block < blocks; ++block) visit.template operator()<1>(block);
 }
 
 }  // namespace

@@ -2,9 +2,8 @@
 // their sum in one instruction. Included only by per-ISA units.
 //
 // The other factor is rounded to 16 bits. Queries have a step of their own for every group of dims: |error| <= max|q in
-// group| * 2^-16, about 128 times less than BF16 queries lose. Weights (times the values' block scales) have one for
-// every group of dims and block of tokens, a power of two: |error| <= 2^-15 of the largest of them. Elements and sums
-// are exact.
+// group| * 2^-16, about 128 times less than BF16 queries lose. Weights, times the values' block scales:
+// integer_weights.h. Elements and sums are exact.
 #ifndef HAYPILE_KERNELS_ATTENTION_INT_PRODUCTS_H_
 #define HAYPILE_KERNELS_ATTENTION_INT_PRODUCTS_H_
 
@@ -21,11 +20,11 @@ namespace {
 // A reader turns half `kHalf` of part `part` of a block, four inner elements a lane, into two vectors of 16-bit pairs:
 // vector p holds in lane n the inner elements 4 kHalf + 2p and + 2p + 1, as (element / kFactor) + kOffset, which is not
 // negative: so widening is an unpack with zeros. Sums are put right by kOffset times the sum of the other factor.
-// kGroupDims: the most dims of queries with a step of their own. Sums stay below 2^31: kTop * 32767 * kGroupDims, and
-// kTop * 32767 * kDecodeBlockTokens, where kTop is the largest 16-bit element.
+// Sums stay below 2^31: kTop * 32767 * kMostGroupDims, and kTop * 32767 * kBlockTokens, where kTop is the largest
+// 16-bit element.
 
 struct Int8Pairs {
-  static constexpr int kInner = 4, kGroupDims = 32, kOffset = 128, kTop = 255;
+  static constexpr int kInner = 4, kOffset = 128, kTop = 255;
   static constexpr float kFactor = 1.0f;
   template <int N, int kHalf>
   static inline __attribute__((always_inline)) void Read(const uint8_t* block, int part, typename Vec<N>::W (&out)[2]) {
@@ -39,7 +38,7 @@ struct Int8Pairs {
 // 4-bit codes; Code turns them into bytes.
 template <typename Code>
 struct NibblePairs {
-  static constexpr int kInner = 8, kGroupDims = 32, kOffset = Code::kOffset, kTop = Code::kTop;
+  static constexpr int kInner = 8, kOffset = Code::kOffset, kTop = Code::kTop;
   static constexpr float kFactor = Code::kFactor;
   template <int N, int kHalf>
   static inline __attribute__((always_inline)) void Read(const uint8_t* block, int part, typename Vec<N>::W (&out)[2]) {
@@ -71,7 +70,31 @@ struct Int4Integers {
   }
 };
 
-static_assert(int64_t{Int8Pairs::kTop} * 32767 * std::max(Int8Pairs::kGroupDims, kDecodeBlockTokens) < INT32_MAX);
+// The most dims of queries that share a step.
+inline constexpr int kMostGroupDims = 32;
+static_assert(int64_t{Int8Pairs::kTop} * 32767 * std::max(kMostGroupDims, kBlockTokens) < INT32_MAX);
+
+// Calls visit<Reader, scale kind, dims>() for the integers of a format: dims share a step of queries, and a block
+// scale.
+template <typename Visit>
+inline void ForIntegers(KvFormat format, int head_dim, Visit visit) {
+  switch (format) {
+    case KvFormat::kNvfp4:
+    case KvFormat::kNvfp4FourOverSix:
+      return visit.template operator()<NibblePairs<E2m1Integers>, BlockScale::kE4m3, 16>();
+    case KvFormat::kMxfp4:
+      return visit.template operator()<NibblePairs<E2m1Integers>, BlockScale::kE8m0, 32>();
+    case KvFormat::kInt8PerTokenHead:
+      if (head_dim % 32 != 0) return visit.template operator()<Int8Pairs, BlockScale::kFp32, 16>();
+      return visit.template operator()<Int8Pairs, BlockScale::kFp32, 32>();
+    case KvFormat::kQ8_0:
+      return visit.template operator()<Int8Pairs, BlockScale::kFp16, 32>();
+    case KvFormat::kQ4_0:
+      return visit.template operator()<NibblePairs<Int4Integers>, BlockScale::kFp16, 32>();
+    default:
+      break;
+  }
+}
 
 // Rounds value(i), N of them at a time, times `inverse` to 16 bits, to nearest even, to out[0 .. count - 1], where
 // `count` is a multiple of 16; returns the integers' sum. |value * inverse| <= 32767.
@@ -98,16 +121,21 @@ inline __attribute__((always_inline)) int32_t RoundToInt16(int count, float inve
   return SumLanes<N>(sum);
 }
 
-// The largest magnitude of `count` values, a multiple of N; NaN if one is NaN.
+// The largest magnitude of `count` values, a multiple of 16; NaN if one is NaN.
 template <int N>
 inline float LargestMagnitude(const float* values, int count) {
   using I = typename Vec<N>::I;
-  I largest = {};
-  for (int i = 0; i < count; i += N) {  // of magnitudes the bits are in order, NaN last
-    const I magnitude = LoadVec<I>(values + i) & 0x7fffffff;
-    largest = magnitude > largest ? magnitude : largest;
+  constexpr int kVectors = N < kBlockLanes ? 2 : 1;
+  I largest[kVectors] = {};
+  for (int i = 0; i < count; i += kVectors * N) {
+    HAYPILE_UNROLL
+    for (int v = 0; v < kVectors; ++v) {  // of magnitudes the bits are in order, NaN last
+      const I magnitude = LoadVec<I>(values + i + v * N) & 0x7fffffff;
+      largest[v] = magnitude > largest[v] ? magnitude : largest[v];
+    }
   }
-  return __builtin_bit_cast(float, MaxLane<N>(largest));
+  const I last = largest[kVectors - 1];
+  return __builtin_bit_cast(float, MaxLane<N>(largest[0] > last ? largest[0] : last));
 }
 
 // value = step * integer. A `largest` that is not finite gives a step of NaN.
@@ -146,11 +174,11 @@ inline __attribute__((always_inline)) void StartSums(typename Vec<N>::I (&sums)[
 }
 
 template <int N, int C>
-inline __attribute__((always_inline)) typename Vec<N>::F JoinSums(const typename Vec<N>::I (&sums)[C]) {
+inline __attribute__((always_inline)) typename Vec<N>::I JoinSums(const typename Vec<N>::I (&sums)[C]) {
   typename Vec<N>::I sum = sums[0];
   HAYPILE_UNROLL
   for (int c = 1; c < C; ++c) sum = sum + sums[c];
-  return __builtin_convertvector(sum, typename Vec<N>::F);
+  return sum;
 }
 
 // sums[r][p][any] += products of parts first_part + p of half kHalf of one block with four factors: factors[r] points
@@ -175,15 +203,16 @@ inline __attribute__((always_inline)) void AddIntHalf(const uint8_t* block, int 
   }
 }
 
-// The same for `blocks` blocks one after the other, factors[r] of the first one.
-template <int N, typename Reader, int R, int P, int C>
-inline __attribute__((always_inline)) void AddIntBlocks(const uint8_t* block, int blocks, int first_part,
+// The same for kCount blocks one after the other, factors[r] of the first one.
+template <int N, typename Reader, int kCount, int R, int P, int C>
+inline __attribute__((always_inline)) void AddIntBlocks(const uint8_t* block, int first_part,
                                                         const int16_t* const (&factors)[R],
                                                         typename Vec<N>::I (&sums)[R][P][C]) {
   const int16_t* at[R];
   HAYPILE_UNROLL
   for (int r = 0; r < R; ++r) at[r] = factors[r];
-  for (int i = 0; i < blocks; ++i, block += kBlockBytes) {
+  HAYPILE_UNROLL_BLOCKS
+  for (int i = 0; i < kCount; ++i, block += kBlockBytes) {
     AddIntHalf<N, Reader, 0>(block, first_part, at, sums);
     if constexpr (Reader::kInner == 8) AddIntHalf<N, Reader, 1>(block, first_part, at, sums);
     HAYPILE_UNROLL

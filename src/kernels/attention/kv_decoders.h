@@ -167,19 +167,72 @@ inline __attribute__((always_inline)) void DecodeWhole(const uint8_t* block, int
   }
 }
 
-// N block scales of neighbouring tokens as FP32. kFastDenormals: FP32 subnormals may be multiplied (fp8_products.h).
-template <int N, bool kFastDenormals, BlockScale kKind>
+// sums[r][p][inner % C] += factor(r, inner) times the elements `inner` of part first_part + p of a block, in FP32. Of
+// decoders of two elements all parts are decoded first, so that a factor is loaded once for all of them.
+template <int N, typename Decoder, int R, int P, int C, typename Factor>
+inline __attribute__((always_inline)) void AddDecoded(const uint8_t* block, int first_part, Factor factor,
+                                                      typename Vec<N>::F (&sums)[R][P][C]) {
+  using F = typename Vec<N>::F;
+  if constexpr (Decoder::kInner == 2) {
+    F values[P][2];
+    HAYPILE_UNROLL
+    for (int p = 0; p < P; ++p) Decoder::template Decode<N, 0>(block, first_part + p, values[p]);
+    HAYPILE_UNROLL
+    for (int inner = 0; inner < 2; ++inner) {
+      HAYPILE_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const F of_row = Splat<F>(factor(r, inner));
+        HAYPILE_UNROLL
+        for (int p = 0; p < P; ++p) sums[r][p][inner % C] = MulAdd(of_row, values[p][inner], sums[r][p][inner % C]);
+      }
+    }
+  } else {
+    HAYPILE_UNROLL
+    for (int p = 0; p < P; ++p) {
+      DecodeWhole<N, Decoder>(
+          block, first_part + p, [&](int inner, F value) __attribute__((always_inline)) {
+            HAYPILE_UNROLL
+            for (int r = 0; r < R; ++r) {
+              F& sum = sums[r][p][inner % C];
+              sum = MulAdd(Splat<F>(factor(r, inner)), value, sum);
+            }
+          });
+    }
+  }
+}
+
+// E4M3 codes in 32-bit lanes, neither negative nor NaN. kFastDenormals: FP32 subnormals may be multiplied
+// (fp8_products.h).
+template <int N, bool kFastDenormals>
+inline typename Vec<N>::F DecodePlainE4m3(typename Vec<N>::I code) {
+  using F = typename Vec<N>::F;
+  using I = typename Vec<N>::I;
+  if constexpr (kFastDenormals) return (F)(code << 20) * Splat<F>(0x1p120f);
+  const F normal = (F)((code << 20) + (120 << 23));
+  const F subnormal = __builtin_convertvector(code, F) * Splat<F>(1.0f / 512);
+  return Select((I)(code < 8), subnormal, normal);
+}
+
+// Whether `bytes` E4M3 codes, a multiple of 32, are neither negative nor NaN.
+template <int N>
+inline bool ArePlainE4m3(const uint8_t* codes, int bytes) {
+  typedef uint8_t Bytes __attribute__((vector_size(32)));
+  Bytes largest = {};
+  for (int at = 0; at < bytes; at += 32) largest = MaxBytes(largest, LoadVec<Bytes>(codes + at));
+  return !AnyByte((Bytes)(largest >= 0x7f));
+}
+
+// N block scales of neighbouring tokens as FP32. kPlain: E4M3 codes are known to be plain.
+template <int N, bool kFastDenormals, BlockScale kKind, bool kPlain = false>
 inline __attribute__((always_inline)) typename Vec<N>::F DecodeScalesOf(const uint8_t* from) {
   using F = typename Vec<N>::F;
   using I = typename Vec<N>::I;
   if constexpr (kKind == BlockScale::kE4m3) {
-    const I code = LoadBytes<N>(from) & 0x7f;
+    const I byte = LoadBytes<N>(from);
+    if constexpr (kPlain) return DecodePlainE4m3<N, kFastDenormals>(byte);
+    const I code = byte & 0x7f;
     const I nan = (I)(code == 0x7f) & 0x7fc00000;
-    if constexpr (kFastDenormals) return (F)((I)((F)(code << 20) * Splat<F>(0x1p120f)) | nan);
-    const F normal = (F)((code << 20) + (120 << 23));
-    const F subnormal = __builtin_convertvector(code, F) * Splat<F>(1.0f / 512);
-    const F value = Select((I)(code < 8), subnormal, normal);
-    return (F)((I)value | nan);
+    return (F)((I)DecodePlainE4m3<N, kFastDenormals>(code) | nan);
   } else if constexpr (kKind == BlockScale::kE8m0) {
     const I code = LoadBytes<N>(from);
     return (F)((code << 23) | ((I)(code == 0) & 0x00400000) | ((I)(code == 0xff) & 0x7fc00000));

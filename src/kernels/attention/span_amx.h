@@ -65,11 +65,10 @@ class SpanAmx {
   }
 
  private:
-  static constexpr int kWeightChunks = kDecodeBlockTokens / kChunkInner;
-  static_assert(kDecodeBlockTokens == kPrefillBlockTokens);
+  static constexpr int kWeightChunks = kBlockTokens / kChunkInner;
   static_assert(AmxRows::Bytes(kMaxSpanRows, kMaxSpanHeadDim / kChunkInner) <= kAmxQueryBytes);
   static_assert(AmxRows::Bytes(kMaxSpanRows, kWeightChunks) <= kAmxWeightBytes);
-  static_assert(2 * 2 * kMaxSpanHeadDim / 2 * kBlockBytes <= kPrefillBlockTokens * kMaxSpanHeadDim * 4);
+  static_assert(2 * 2 * kMaxSpanHeadDim / 2 * kBlockBytes <= kBlockTokens * kMaxSpanHeadDim * 4);
   static constexpr int kHalfChunkBytes = kChunkBytes / 2;  // 16 dims of keys or tokens of values
 
   // Calls exact<Reader>() or scaled<Decoder>().
@@ -186,7 +185,7 @@ class SpanAmx {
     uint8_t* low = high + TermStride(query_chunks_);
     const TilePart part_of = t_.KeyPart(tile);
     for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) t_.PrefetchValues(tile, dim_block);
-    for (int group = 0; group < t_.ScaleGroups(t_.k_side); ++group) {
+    for (int group = 0; group < t_.k_side.scale_groups; ++group) {
       const F scale = t_.Scales(t_.k_side, part_of.scales, group, 0) * Splat<F>(Decoder::kFactor);
       const int first = group * t_.k_side.scale_elements;
       for (int dim = first; dim < first + t_.k_side.scale_elements; dim += Decoder::kInner) {

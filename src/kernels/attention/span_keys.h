@@ -1,12 +1,11 @@
-// Scores of a block of tokens: queries times keys. Included only by per-ISA units.
+// Scores of a block of tokens for few rows: queries times keys, which are decoded straight into the products. Included
+// only by per-ISA units.
 #ifndef HAYPILE_KERNELS_ATTENTION_SPAN_KEYS_H_
 #define HAYPILE_KERNELS_ATTENTION_SPAN_KEYS_H_
 
 #include <algorithm>
-#include <numeric>
 
 #include "kernels/attention/bf16_products.h"
-#include "kernels/attention/decoded_products.h"
 #include "kernels/attention/fp8_products.h"
 #include "kernels/attention/int_products.h"
 #include "kernels/attention/span_tiles.h"
@@ -25,9 +24,10 @@ class SpanKeys {
 
   explicit SpanKeys(const SpanTiles<N, kProducts>& tiles) : t_(tiles) {}
 
-  // Scores of rows 0 .. R-1 of the current block.
+  // Scores of rows first_row .. first_row + R - 1 of the current block. More than kFused rows come in several calls.
   template <int R>
-  void Score() {
+  void Score(int first_row) {
+    first_row_ = first_row;
     switch (t_.kv.k_format) {
       case KvFormat::kBf16:
         if constexpr (kBf16) {
@@ -43,141 +43,51 @@ class SpanKeys {
         return ScoreEightBits<E4m3Decoder<true>, DirectE4m3Fnuz, kE4m3FnuzKind, R>();
       case KvFormat::kFp8E5m2:
         return ScoreEightBits<E5m2Decoder, DirectE5m2, kE5m2Kind, R>();
-      case KvFormat::kNvfp4:
-      case KvFormat::kNvfp4FourOverSix:
-        return ScoreInts<NibblePairs<E2m1Integers>, BlockScale::kE4m3, R>();
-      case KvFormat::kMxfp4:
-        return ScoreInts<NibblePairs<E2m1Integers>, BlockScale::kE8m0, R>();
-      case KvFormat::kInt8PerTokenHead:
-        return ScoreInts<Int8Pairs, BlockScale::kFp32, R>();
-      case KvFormat::kQ8_0:
-        return ScoreInts<Int8Pairs, BlockScale::kFp16, R>();
-      case KvFormat::kQ4_0:
-        return ScoreInts<NibblePairs<Int4Integers>, BlockScale::kFp16, R>();
+      default:
+        ForIntegers(t_.kv.k_format, t_.head_dim,
+                    [&]<typename Reader, BlockScale kScale, int kDims>() { ScoreInts<Reader, kScale, kDims, R>(); });
     }
-  }
-
-  // Decodes the block's keys with their scales to [dim][token], a tile after the other, for many rows.
-  void Decode() {
-    switch (t_.kv.k_format) {
-      case KvFormat::kBf16:
-        return DecodeTiles<Bf16Decoder>();
-      case KvFormat::kFp16:
-        return DecodeTiles<Fp16Decoder>();
-      case KvFormat::kFp8E4m3:
-        return DecodeTiles<E4m3Decoder<false>>();
-      case KvFormat::kFp8E4m3Fnuz:
-        return DecodeTiles<E4m3Decoder<true>>();
-      case KvFormat::kFp8E5m2:
-        return DecodeTiles<E5m2Decoder>();
-      case KvFormat::kNvfp4:
-      case KvFormat::kNvfp4FourOverSix:
-      case KvFormat::kMxfp4:
-        return DecodeTiles<NibbleDecoder<E2m1Tables>>();
-      case KvFormat::kInt8PerTokenHead:
-      case KvFormat::kQ8_0:
-        return DecodeTiles<Int8Decoder>();
-      case KvFormat::kQ4_0:
-        return DecodeTiles<NibbleDecoder<Int4Tables>>();
-    }
-  }
-
-  // Scores of all rows from decoded keys.
-  void ScoreDecoded() const {
-    const int64_t tile_floats = int64_t{kTileTokens} * t_.head_dim;
-    ForDecodedRows<N>(t_.span.rows, [&]<int R>(int row) {
-      ForDecodedBlocks<N>(t_.tiles, [&]<int T>(int tile) {
-        F sums[R][T * kParts];
-        SumProducts<N, R, T>(t_.QueryRow(row), t_.head_dim, t_.span.decoded + tile * tile_floats, tile_floats,
-                             t_.head_dim, sums);
-        HAYPILE_UNROLL
-        for (int r = 0; r < R; ++r) {
-          HAYPILE_UNROLL
-          for (int c = 0; c < T * kParts; ++c) {
-            StoreVec(t_.ScoreRow(row + r) + tile * kTileTokens + c * N, sums[r][c]);
-          }
-        }
-      });
-    });
   }
 
  private:
-  // Sums in registers: R rows, P parts at once, kChains sums in turn to hide the latency of FMA.
+  // Sums in registers: R rows and so many parts at once; of few sums two in turn, to hide the latency of FMA.
   template <int R>
   static constexpr int Parts() {
     return R <= 3 ? kParts : 1;
   }
-  template <int R>
-  static constexpr int Chains() {
-    return R * Parts<R>() <= 4 ? 2 : 1;
-  }
+  // Whether a loop over the block from part `first_part` on asks for what comes next: the first one does.
+  bool AsksAhead(int first_part) const { return first_part == 0 && first_row_ == 0; }
 
-  // ---- elements decoded to FP32; for few rows those without block scales ----
-
-  template <typename Decoder>
-  void DecodeTiles() {
-    for (int tile = 0; tile < t_.tiles; ++tile) {
-      for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) t_.PrefetchValues(tile, dim_block);
-      const TilePart part_of = t_.KeyPart(tile);
-      float* out = t_.span.decoded + int64_t{tile} * kTileTokens * t_.head_dim;
-      for (int group = 0; group < t_.ScaleGroups(t_.k_side); ++group) {
-        HAYPILE_UNROLL
-        for (int part = 0; part < kParts; ++part) {
-          const F scale = t_.Scales(t_.k_side, part_of.scales, group, part) * Splat<F>(Decoder::kFactor);
-          const int first = group * t_.k_side.scale_elements;
-          for (int dim = first; dim < first + t_.k_side.scale_elements; dim += Decoder::kInner) {
-            const uint8_t* block = part_of.data + int64_t{dim / Decoder::kInner} * kBlockBytes;
-            DecodeWhole<N, Decoder>(block, part, [&](int inner, F value) {
-              StoreVec(out + int64_t{dim + inner} * kTileTokens + part * N, value * scale);
-            });
-          }
-        }
-      }
-    }
-  }
-
-  // Adds the products of dims [first, last) and parts [first_part, first_part + P) to the sums.
-  template <typename Decoder, int R, int P>
-  inline __attribute__((always_inline)) void AddFloats(const uint8_t* data, int first_part,
-                                                       const float* const (&query)[R], int first, int last,
-                                                       F (&sums)[R][P][Chains<R>()]) const {
-    for (int dim = first; dim < last; dim += Decoder::kInner) {
-      const uint8_t* block = data + int64_t{dim / Decoder::kInner} * kBlockBytes;
-      HAYPILE_UNROLL
-      for (int p = 0; p < P; ++p) {
-        DecodeWhole<N, Decoder>(
-            block, first_part + p, [&](int inner, F value) __attribute__((always_inline)) {
-              HAYPILE_UNROLL
-              for (int r = 0; r < R; ++r) {
-                F& sum = sums[r][p][inner % Chains<R>()];
-                sum = MulAdd(Splat<F>(query[r][dim + inner]), value, sum);
-              }
-            });
-      }
-    }
-  }
+  // ---- elements decoded to FP32, without block scales ----
 
   template <typename Decoder, int R>
   void ScoreFloats() {
-    constexpr int P = Parts<R>();
+    constexpr int P = Decoder::kInner == 2 ? kParts : Parts<R>();
+    constexpr int kChains = R * P <= 4 ? 2 : 1;
     const float* query[R];
     HAYPILE_UNROLL
-    for (int r = 0; r < R; ++r) query[r] = t_.QueryRow(r);
+    for (int r = 0; r < R; ++r) query[r] = t_.QueryRow(first_row_ + r);
     for (int tile = 0; tile < t_.tiles; ++tile) {
       const uint8_t* data = t_.KeyPart(tile).data;
       for (int first = 0; first < kParts; first += P) {
-        F sums[R][P][Chains<R>()] = {};
-        for (int dim = 0; dim < t_.head_dim; dim += kBlockLanes) {
-          if (first == 0) t_.PrefetchValues(tile, dim / kBlockLanes);
-          AddFloats<Decoder, R, P>(data, first, query, dim, dim + kBlockLanes, sums);
+        F sums[R][P][kChains] = {};
+        const uint8_t* block = data;
+        for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
+          if (AsksAhead(first)) t_.PrefetchValues(tile, dim_block);
+          for (int inner = 0; inner < kBlockLanes; inner += Decoder::kInner, block += kBlockBytes) {
+            const int dim = dim_block * kBlockLanes + inner;
+            AddDecoded<N, Decoder>(
+                block, first, [&](int r, int i) { return query[r][dim + i]; }, sums);
+          }
         }
         HAYPILE_UNROLL
         for (int r = 0; r < R; ++r) {
           HAYPILE_UNROLL
           for (int p = 0; p < P; ++p) {
             F sum = sums[r][p][0];
-            if constexpr (Chains<R>() > 1) sum = sum + sums[r][p][1];
-            StoreVec(t_.ScoreRow(r) + tile * kTileTokens + (first + p) * N, sum * Splat<F>(Decoder::kFactor));
+            if constexpr (kChains > 1) sum = sum + sums[r][p][1];
+            StoreVec(t_.ScoreRow(first_row_ + r) + tile * kTileTokens + (first + p) * N,
+                     sum * Splat<F>(Decoder::kFactor));
           }
         }
       }
@@ -191,9 +101,10 @@ class SpanKeys {
     if constexpr (kProducts != FloatProducts::kDirect) return ScoreFloats<Decoder, R>();
     constexpr int P = Parts<R>();
     constexpr int64_t kQuadFloats = int64_t{2} * R * N;
-    float* patterns = t_.span.patterns;
+    float* patterns = t_.span.patterns + first_row_ * kQuadFloats / R * (t_.head_dim / 4);
     if (t_.InFirstBlock()) {  // the queries stay the same over a span
-      for (int r = 0; r < R; ++r) WritePatterns<N>(t_.QueryRow(r), t_.head_dim, patterns + 2 * r * N, kQuadFloats);
+      for (int r = 0; r < R; ++r)
+        WritePatterns<N>(t_.QueryRow(first_row_ + r), t_.head_dim, patterns + 2 * r * N, kQuadFloats);
     }
     if (AnySpecial<Direct>()) return ScoreFloats<Decoder, R>();
     for (int tile = 0; tile < t_.tiles; ++tile) {
@@ -201,15 +112,19 @@ class SpanKeys {
       for (int first = 0; first < kParts; first += P) {
         F sums[R][P][2] = {};
         const float* pattern = patterns;
-        for (int dim = 0; dim < t_.head_dim; dim += 4, pattern += kQuadFloats) {
-          if (first == 0 && dim % kBlockLanes == 0) t_.PrefetchValues(tile, dim / kBlockLanes);
-          AddFp8Block<N, Direct, R, P>(data + int64_t{dim / 4} * kBlockBytes, first, pattern, sums);
+        const uint8_t* block = data;
+        for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
+          if (AsksAhead(first)) t_.PrefetchValues(tile, dim_block);
+          HAYPILE_NO_UNROLL
+          for (int quad = 0; quad < kBlockLanes / 4; ++quad, block += kBlockBytes, pattern += kQuadFloats) {
+            AddFp8Block<N, Direct, R, P>(block, first, pattern, sums);
+          }
         }
         HAYPILE_UNROLL
         for (int r = 0; r < R; ++r) {
           HAYPILE_UNROLL
           for (int p = 0; p < P; ++p) {
-            StoreVec(t_.ScoreRow(r) + tile * kTileTokens + (first + p) * N,
+            StoreVec(t_.ScoreRow(first_row_ + r) + tile * kTileTokens + (first + p) * N,
                      JoinPairs(sums[r][p][0], sums[r][p][1]) * Splat<F>(Direct::kRest));
           }
         }
@@ -245,7 +160,7 @@ class SpanKeys {
     static_assert(sizeof(Queries) <= kKeyPatternFloats * sizeof(float));
     Queries& queries = *reinterpret_cast<Queries*>(t_.span.patterns);
     if (t_.InFirstBlock()) {  // the queries stay the same over a span
-      for (int r = 0; r < R; ++r) queries.template Set<N>(r, t_.QueryRow(r), t_.head_dim);
+      for (int r = 0; r < R; ++r) queries.template Set<N>(r, t_.QueryRow(first_row_ + r), t_.head_dim);
     }
     for (int tile = 0; tile < t_.tiles; ++tile) {
       const uint8_t* block = t_.KeyPart(tile).data;
@@ -257,42 +172,43 @@ class SpanKeys {
         }
       }
       HAYPILE_UNROLL
-      for (int r = 0; r < R; ++r) StoreVec(t_.ScoreRow(r) + tile * kTileTokens, SumOf(sums, r));
+      for (int r = 0; r < R; ++r) StoreVec(t_.ScoreRow(first_row_ + r) + tile * kTileTokens, SumOf(sums, r));
     }
   }
 
   // ---- small integers ----
 
-  template <typename Reader, BlockScale kScale, int R>
+  template <typename Reader, BlockScale kScale, int kDims, int R>
   __attribute__((noinline)) void ScoreInts() {
     constexpr int P = Parts<R>();
-    const int group_dims = std::gcd(t_.k_side.scale_elements, Reader::kGroupDims);
-    if (t_.InFirstBlock()) RoundQueries<Reader, R>(group_dims);  // the queries stay the same over a span
-    const int groups_per_scale = t_.k_side.scale_elements / group_dims;
+    if (t_.InFirstBlock()) RoundQueries<Reader, R>(kDims);  // the queries stay the same over a span
     for (int tile = 0; tile < t_.tiles; ++tile) {
       const TilePart part_of = t_.KeyPart(tile);
+      t_.template DecodeScalesOfTile<kScale>(t_.k_side, part_of.scales, scales_[0], kTileTokens);
       for (int first = 0; first < kParts; first += P) {
         F totals[R][P] = {};
-        for (int group = 0; group * group_dims < t_.head_dim; ++group) {
-          const int dim = group * group_dims;
+        const uint8_t* block = part_of.data;
+        for (int group = 0; group * kDims < t_.head_dim; ++group, block += kDims / Reader::kInner * kBlockBytes) {
           if (first == 0) {
-            for (int d = 0; d < group_dims; d += kBlockLanes) t_.PrefetchValues(tile, (dim + d) / kBlockLanes);
+            HAYPILE_UNROLL
+            for (int d = 0; d < kDims; d += kBlockLanes) t_.PrefetchValues(tile, (group * kDims + d) / kBlockLanes);
           }
           const int16_t* queries[R];
           I sums[R][P][kIntChains<N>];
           HAYPILE_UNROLL
           for (int r = 0; r < R; ++r) {
-            queries[r] = IntegerQuery(r) + dim;
+            queries[r] = IntegerQuery(r) + group * kDims;
             StartSums<N>(sums, r, starts_[group][r]);
           }
-          AddIntBlocks<N, Reader>(part_of.data + int64_t{dim / Reader::kInner} * kBlockBytes,
-                                  group_dims / Reader::kInner, first, queries, sums);
+          AddIntBlocks<N, Reader, kDims / Reader::kInner>(block, first, queries, sums);
+          const float* scales = scales_[kScale == BlockScale::kFp32 ? 0 : group];
           HAYPILE_UNROLL
           for (int p = 0; p < P; ++p) {
-            const F scale = t_.template Scales<kScale>(t_.k_side, part_of.scales, group / groups_per_scale, first + p);
+            const F scale = LoadVec<F>(scales + (first + p) * N);
             HAYPILE_UNROLL
             for (int r = 0; r < R; ++r) {
-              totals[r][p] = MulAdd(JoinSums<N>(sums[r][p]), scale * Splat<F>(steps_[group][r]), totals[r][p]);
+              const F sum = __builtin_convertvector(JoinSums<N>(sums[r][p]), F);
+              totals[r][p] = MulAdd(sum, scale * Splat<F>(steps_[group][r]), totals[r][p]);
             }
           }
         }
@@ -300,7 +216,7 @@ class SpanKeys {
         for (int r = 0; r < R; ++r) {
           HAYPILE_UNROLL
           for (int p = 0; p < P; ++p) {
-            StoreVec(t_.ScoreRow(r) + tile * kTileTokens + (first + p) * N, totals[r][p]);
+            StoreVec(t_.ScoreRow(first_row_ + r) + tile * kTileTokens + (first + p) * N, totals[r][p]);
           }
         }
       }
@@ -316,7 +232,7 @@ class SpanKeys {
   void RoundQueries(int group_dims) {
     for (int r = 0; r < R; ++r) {
       for (int group = 0; group * group_dims < t_.head_dim; ++group) {
-        const float* query = t_.QueryRow(r) + group * group_dims;
+        const float* query = t_.QueryRow(first_row_ + r) + group * group_dims;
         const IntegerStep step = IntegerStep::Finest(LargestMagnitude<N>(query, group_dims));
         const int32_t sum = RoundToInt16<N>(group_dims, step.inverse, IntegerQuery(r) + group * group_dims,
                                             [&](int i) { return LoadVec<F>(query + i); });
@@ -327,8 +243,11 @@ class SpanKeys {
   }
 
   const SpanTiles<N, kProducts>& t_;
-  float steps_[kMaxSpanHeadDim / 16][kMostFusedRows];
-  int32_t starts_[kMaxSpanHeadDim / 16][kMostFusedRows];
+  int first_row_ = 0;
+  static constexpr int kMostGroups = SpanTiles<N, kProducts>::kMostScales;
+  float steps_[kMostGroups][kMostFusedRows];
+  int32_t starts_[kMostGroups][kMostFusedRows];
+  alignas(64) float scales_[kMostGroups][kTileTokens];
 };
 
 }  // namespace

@@ -22,11 +22,13 @@ struct SideInfo {
   BlockScale scale_kind;
   int scale_bytes;
   int scale_elements;  // elements along the head that share a scale; head_dim when one or none
+  int scale_groups;    // of so many elements in a head
 };
 
 inline SideInfo SideOf(KvFormat format, int head_dim) {
   const KvFormatInfo& info = InfoOf(format);
-  return {info.block_scale, info.block_scale_bytes, info.block_elements > 0 ? info.block_elements : head_dim};
+  const int elements = info.block_elements > 0 ? info.block_elements : head_dim;
+  return {info.block_scale, info.block_scale_bytes, elements, head_dim / elements};
 }
 
 // How BF16 and 8-bit floats are multiplied.
@@ -44,6 +46,9 @@ class SpanTiles {
   static constexpr int kParts = kBlockLanes / N;
   static constexpr int kFused = kProducts == FloatProducts::kBf16 ? kMostFusedRows : kFusedRows;
 
+  // Up to this many rows are taken in turns of kFused: where registers are few, decoding again costs less than storing.
+  static constexpr int kMostInTurns = N == 8 ? 2 * kFused : kFused;
+
   explicit SpanTiles(const AttentionSpan& span_of)
       : span(span_of),
         kv(*span.kv),
@@ -52,8 +57,8 @@ class SpanTiles {
         v_side(SideOf(kv.v_format, head_dim)) {}
 
   bool Fused() const { return span.rows <= kFused; }
-  int BlockTokens() const { return Fused() ? kDecodeBlockTokens : kPrefillBlockTokens; }
-  float* ScoreRow(int row) const { return span.scores + int64_t{row} * BlockTokens(); }
+  bool InTurns() const { return span.rows <= kMostInTurns; }
+  float* ScoreRow(int row) const { return span.scores + int64_t{row} * kBlockTokens; }
   const float* QueryRow(int row) const { return span.queries + int64_t{row} * head_dim; }
   float* WeightedRow(int row) const { return span.weighted + int64_t{row} * head_dim; }
 
@@ -62,10 +67,10 @@ class SpanTiles {
 
   void EnterBlock(int64_t first_token) {
     begin = first_token;
-    end = std::min(first_token + BlockTokens(), span.end);
+    end = std::min(first_token + kBlockTokens, span.end);
     tiles = static_cast<int>((end - begin + kTileTokens - 1) / kTileTokens);
-    const int block_tiles = BlockTokens() / kTileTokens;
-    const bool last = first_token + BlockTokens() >= span.end;
+    const int block_tiles = kBlockTokens / kTileTokens;
+    const bool last = first_token + kBlockTokens >= span.end;
     if (InFirstBlock()) {
       FindStarts(span.page_table, begin, span.end, block_tiles, starts_);
     } else {
@@ -75,7 +80,7 @@ class SpanTiles {
       FindStarts(span.next.page_table, span.next.begin / kTileTokens * kTileTokens, span.next.end, block_tiles,
                  next_starts_);
     } else {
-      FindStarts(span.page_table, begin + BlockTokens(), span.end, block_tiles, next_starts_);
+      FindStarts(span.page_table, begin + kBlockTokens, span.end, block_tiles, next_starts_);
     }
     if (InFirstBlock() && !span.keys_asked_for) {
       for (int tile = 0; tile < tiles; ++tile) {
@@ -108,13 +113,27 @@ class SpanTiles {
     return DecodeScales<N, kProducts == FloatProducts::kDirect>(side.scale_kind,
                                                                 scales + ScaleByte(side.scale_bytes, part * N, index));
   }
-  // The same where the kind is known beforehand.
+  // All block scales of one side of a tile, of a kind known beforehand: those of group g and token n go to
+  // out[g * stride + n].
   template <BlockScale kScale>
-  static F Scales(const SideInfo& side, const uint8_t* scales, int index, int part) {
-    return DecodeScalesOf<N, kProducts == FloatProducts::kDirect, kScale>(scales +
-                                                                          ScaleByte(side.scale_bytes, part * N, index));
+  void DecodeScalesOfTile(const SideInfo& side, const uint8_t* scales, float* out, int64_t stride) const {
+    const int groups = side.scale_groups;
+    if (kScale == BlockScale::kE4m3 && groups % 2 == 0 && ArePlainE4m3<N>(scales, groups * kTileTokens)) {
+      return DecodeScaleRows<kScale, true>(side, scales, out, stride);
+    }
+    DecodeScaleRows<kScale, false>(side, scales, out, stride);
   }
-  int ScaleGroups(const SideInfo& side) const { return head_dim / side.scale_elements; }
+  // The values' block scales of all tiles of the current block, [group][kBlockTokens]; zero for tokens past the end.
+  template <BlockScale kScale>
+  void DecodeValueScales(float* out) const {
+    for (int tile = 0; tile < tiles; ++tile) {
+      DecodeScalesOfTile<kScale>(v_side, ValuePart(tile).scales, out + tile * kTileTokens, kBlockTokens);
+    }
+    if (end - begin == tiles * kTileTokens) return;
+    for (int group = 0; group < v_side.scale_groups; ++group) {
+      std::fill(out + group * kBlockTokens + (end - begin), out + group * kBlockTokens + tiles * kTileTokens, 0.0f);
+    }
+  }
 
   // Tokens of a tile that any row can see; beyond them memory is stale and must not be multiplied, not even by zero.
   int TokensIn(int tile) const {
@@ -126,11 +145,26 @@ class SpanTiles {
   const PagedKvView& kv;
   const int head_dim;
   const SideInfo k_side, v_side;
-  int64_t begin = 0, end = 0;             // tokens of the current block
-  int tiles = 0;                          // tiles of the current block, the last one perhaps not whole
-  float weight_max[kMostFusedRows] = {};  // the largest weight of each row in the current block; set for few rows only
+  int64_t begin = 0, end = 0;                               // tokens of the current block
+  static constexpr int kMostScales = kMaxSpanHeadDim / 16;  // along a head: the smallest block has 16 elements
+  int tiles = 0;  // tiles of the current block, the last one perhaps not whole
+  const bool integer_values = InfoOf(kv.v_format).block_scale != BlockScale::kNone;
+  float weight_max[kMaxSpanRows] = {};  // the largest weight of each row in the current block, for integer_values
 
  private:
+  template <BlockScale kScale, bool kPlain>
+  void DecodeScaleRows(const SideInfo& side, const uint8_t* scales, float* out, int64_t stride) const {
+    const int groups = side.scale_groups, bytes = side.scale_bytes;
+    for (int group = 0; group < groups; ++group) {
+      HAYPILE_UNROLL
+      for (int part = 0; part < kParts; ++part) {
+        StoreVec(out + group * stride + part * N,
+                 DecodeScalesOf<N, kProducts == FloatProducts::kDirect, kScale, kPlain>(
+                     scales + ScaleByte(bytes, part * N, group)));
+      }
+    }
+  }
+
   TilePart Part(int tile, int64_t data_offset, int64_t scale_offset) const {
     return {starts_[tile] + span.kv_head * kv.layout.data_head_stride + data_offset,
             starts_[tile] + span.kv_head * kv.layout.scale_head_stride + scale_offset};
@@ -178,8 +212,7 @@ class SpanTiles {
   const int64_t v_scale_bytes_ = kv.layout.scale_head_stride - k_scale_bytes_;
   const int64_t k_share_ = k_bytes_ * kBlockLanes / head_dim;
   const int64_t v_share_ = v_bytes_ * kBlockLanes / head_dim;
-  static constexpr int kMostTiles =
-      (kDecodeBlockTokens > kPrefillBlockTokens ? kDecodeBlockTokens : kPrefillBlockTokens) / kTileTokens;
+  static constexpr int kMostTiles = kBlockTokens / kTileTokens;
   const uint8_t* starts_[kMostTiles];
   const uint8_t* next_starts_[kMostTiles];
   const uint8_t* values_ahead_[kMostTiles];

@@ -1,11 +1,11 @@
-// Weighted sums of values over a block of tokens. Included only by per-ISA units.
+// Weighted sums of values over a block of tokens for few rows: values are decoded straight into the products. Included
+// only by per-ISA units.
 #ifndef HAYPILE_KERNELS_ATTENTION_SPAN_VALUES_H_
 #define HAYPILE_KERNELS_ATTENTION_SPAN_VALUES_H_
 
 #include "kernels/attention/bf16_products.h"
-#include "kernels/attention/decoded_products.h"
 #include "kernels/attention/fp8_products.h"
-#include "kernels/attention/int_products.h"
+#include "kernels/attention/integer_weights.h"
 #include "kernels/attention/span_tiles.h"
 
 namespace haypile {
@@ -22,9 +22,10 @@ class SpanValues {
 
   explicit SpanValues(const SpanTiles<N, kProducts>& tiles) : t_(tiles) {}
 
-  // Adds the block's values times the weights of rows 0 .. R-1 to what the rows have gathered.
+  // Adds the block's values times the weights of rows first_row .. first_row + R - 1 to what the rows have gathered.
   template <int R>
-  void Weigh() {
+  void Weigh(int first_row) {
+    first_row_ = first_row;
     switch (t_.kv.v_format) {
       case KvFormat::kBf16:
         if constexpr (kBf16) {
@@ -40,64 +41,10 @@ class SpanValues {
         return WeighEightBits<E4m3Decoder<true>, DirectE4m3Fnuz, kE4m3FnuzKind, R>();
       case KvFormat::kFp8E5m2:
         return WeighEightBits<E5m2Decoder, DirectE5m2, kE5m2Kind, R>();
-      case KvFormat::kNvfp4:
-      case KvFormat::kNvfp4FourOverSix:
-        return WeighInts<NibblePairs<E2m1Integers>, BlockScale::kE4m3, R>();
-      case KvFormat::kMxfp4:
-        return WeighInts<NibblePairs<E2m1Integers>, BlockScale::kE8m0, R>();
-      case KvFormat::kInt8PerTokenHead:
-        return WeighInts<Int8Pairs, BlockScale::kFp32, R>();
-      case KvFormat::kQ8_0:
-        return WeighInts<Int8Pairs, BlockScale::kFp16, R>();
-      case KvFormat::kQ4_0:
-        return WeighInts<NibblePairs<Int4Integers>, BlockScale::kFp16, R>();
+      default:
+        ForIntegers(t_.kv.v_format, t_.head_dim,
+                    [&]<typename Reader, BlockScale kScale, int>() { WeighInts<Reader, kScale, R>(); });
     }
-  }
-
-  // Decodes the block's values with their scales to [dim block][token][16 dims], for many rows.
-  void Decode() {
-    switch (t_.kv.v_format) {
-      case KvFormat::kBf16:
-        return DecodeTiles<Bf16Decoder>();
-      case KvFormat::kFp16:
-        return DecodeTiles<Fp16Decoder>();
-      case KvFormat::kFp8E4m3:
-        return DecodeTiles<E4m3Decoder<false>>();
-      case KvFormat::kFp8E4m3Fnuz:
-        return DecodeTiles<E4m3Decoder<true>>();
-      case KvFormat::kFp8E5m2:
-        return DecodeTiles<E5m2Decoder>();
-      case KvFormat::kNvfp4:
-      case KvFormat::kNvfp4FourOverSix:
-      case KvFormat::kMxfp4:
-        return DecodeTiles<NibbleDecoder<E2m1Tables>>();
-      case KvFormat::kInt8PerTokenHead:
-      case KvFormat::kQ8_0:
-        return DecodeTiles<Int8Decoder>();
-      case KvFormat::kQ4_0:
-        return DecodeTiles<NibbleDecoder<Int4Tables>>();
-    }
-  }
-
-  // The same as Weigh for all rows, from decoded values.
-  void WeighDecoded() const {
-    const int64_t plane = DecodedPlane();
-    const int tokens = static_cast<int>(t_.end - t_.begin);  // what lies beyond is stale: not even times zero
-    ForDecodedRows<N>(t_.span.rows, [&]<int R>(int row) {
-      ForDecodedBlocks<N>(t_.head_dim / kBlockLanes, [&]<int T>(int dim_block) {
-        F sums[R][T * kParts];
-        SumProducts<N, R, T>(t_.ScoreRow(row), t_.BlockTokens(), t_.span.decoded + dim_block * plane, plane, tokens,
-                             sums);
-        HAYPILE_UNROLL
-        for (int r = 0; r < R; ++r) {
-          float* weighted = t_.WeightedRow(row + r) + dim_block * kBlockLanes;
-          HAYPILE_UNROLL
-          for (int c = 0; c < T * kParts; ++c) {
-            StoreVec(weighted + c * N, LoadVec<F>(weighted + c * N) + sums[r][c]);
-          }
-        }
-      });
-    });
   }
 
  private:
@@ -105,46 +52,17 @@ class SpanValues {
   static constexpr int Parts() {
     return R <= 3 ? kParts : 1;
   }
+  // Whether a loop over the block from part `first_part` on asks for what comes next: the first one does.
+  bool AsksAhead(int first_part) const { return first_part == 0 && first_row_ == 0; }
   // Parts at once and sums in turn: decoders of many elements leave registers for few sums of one part only.
-  template <typename Decoder, int R>
+  template <typename Decoder>
   static constexpr int FloatParts() {
-    return Decoder::kInner > 2 ? 1 : Parts<R>();
+    return Decoder::kInner > 2 ? 1 : kParts;
   }
   template <typename Decoder, int R>
   static constexpr int Chains() {
     if (Decoder::kInner > 2) return R == 1 ? 4 : R == 2 ? 4 : 2;
-    return R * Parts<R>() <= 4 ? 2 : 1;
-  }
-
-  // Floats of one dim block of all decoded tokens.
-  int64_t DecodedPlane() const { return int64_t{t_.tiles} * kTileTokens * kBlockLanes; }
-
-  template <typename Decoder>
-  void DecodeTiles() {
-    const int64_t plane = DecodedPlane();
-    alignas(64) float scale[kTileTokens];
-    for (int tile = 0; tile < t_.tiles; ++tile) {
-      const TilePart part_of = t_.ValuePart(tile);
-      for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
-        const int group = dim_block * kBlockLanes / t_.v_side.scale_elements;
-        HAYPILE_UNROLL
-        for (int part = 0; part < kParts; ++part) {
-          StoreVec(scale + part * N, t_.Scales(t_.v_side, part_of.scales, group, part) * Splat<F>(Decoder::kFactor));
-        }
-        float* out = t_.span.decoded + dim_block * plane + int64_t{tile} * kTileTokens * kBlockLanes;
-        const uint8_t* data = DimBlock<Decoder>(part_of.data, dim_block);
-        t_.PrefetchNextKeys(tile, dim_block);
-        for (int token = 0; token < kTileTokens; token += Decoder::kInner) {
-          const uint8_t* block = data + int64_t{token / Decoder::kInner} * kBlockBytes;
-          HAYPILE_UNROLL
-          for (int part = 0; part < kParts; ++part) {
-            DecodeWhole<N, Decoder>(block, part, [&](int inner, F value) {
-              StoreVec(out + (token + inner) * kBlockLanes + part * N, value * Splat<F>(scale[token + inner]));
-            });
-          }
-        }
-      }
-    }
+    return R * kParts <= 4 ? 2 : 1;
   }
 
   template <typename Decoder>
@@ -152,21 +70,26 @@ class SpanValues {
     return data + int64_t{dim_block} * (kTileTokens / Decoder::kInner) * kBlockBytes;
   }
 
-  // Adds one tile's values times weights. kWhole: all 16 tokens; otherwise only the first `tokens`.
-  template <typename Decoder, int R, int P, bool kWhole>
-  inline __attribute__((always_inline)) void AddFloats(const uint8_t* data, int first_part,
+  // Adds one tile's values times weights. kWhole: all 16 tokens; otherwise only the first `tokens`: what lies beyond is
+  // stale, and a weight of zero would not silence it.
+  template <typename Decoder, int R, int P, bool kWhole, int C>
+  inline __attribute__((always_inline)) void AddFloats(const uint8_t* block, int first_part,
                                                        const float* const (&weight)[R], int tokens,
-                                                       F (&sums)[R][P][Chains<Decoder, R>()]) const {
-    for (int token = 0; token < (kWhole ? kTileTokens : tokens); token += Decoder::kInner) {
-      const uint8_t* block = data + int64_t{token / Decoder::kInner} * kBlockBytes;
+                                                       F (&sums)[R][P][C]) const {
+    for (int token = 0; token < (kWhole ? kTileTokens : tokens); token += Decoder::kInner, block += kBlockBytes) {
+      if (kWhole || token + Decoder::kInner <= tokens) {
+        AddDecoded<N, Decoder>(
+            block, first_part, [&](int r, int inner) { return weight[r][token + inner]; }, sums);
+        continue;
+      }
       HAYPILE_UNROLL
       for (int p = 0; p < P; ++p) {
         DecodeWhole<N, Decoder>(
             block, first_part + p, [&](int inner, F value) __attribute__((always_inline)) {
-              if (!kWhole && token + inner >= tokens) return;
+              if (token + inner >= tokens) return;
               HAYPILE_UNROLL
               for (int r = 0; r < R; ++r) {
-                F& sum = sums[r][p][inner % Chains<Decoder, R>()];
+                F& sum = sums[r][p][inner % C];
                 sum = MulAdd(Splat<F>(weight[r][token + inner]), value, sum);
               }
             });
@@ -177,7 +100,7 @@ class SpanValues {
   // The work of tiles from first_tile on, for elements without block scales.
   template <typename Decoder, int R>
   void WeighFloats(int first_tile) {
-    constexpr int P = FloatParts<Decoder, R>();
+    constexpr int P = FloatParts<Decoder>();
     for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
       for (int first_part = 0; first_part < kParts; first_part += P) {
         WeighDimBlock<Decoder, R, P>(dim_block, first_part, first_tile);
@@ -188,14 +111,14 @@ class SpanValues {
   template <typename Decoder, int R, int P>
   void WeighDimBlock(int dim_block, int first_part, int first_tile) {
     constexpr int kChains = Chains<Decoder, R>();
-    float* weighted = t_.WeightedRow(0) + dim_block * kBlockLanes + first_part * N;
+    float* weighted = t_.WeightedRow(first_row_) + dim_block * kBlockLanes + first_part * N;
     F sums[R][P][kChains] = {};
     for (int tile = first_tile; tile < t_.tiles; ++tile) {
       const uint8_t* data = DimBlock<Decoder>(t_.ValuePart(tile).data, dim_block);
-      if (first_part == 0) t_.PrefetchNextKeys(tile, dim_block);
+      if (AsksAhead(first_part)) t_.PrefetchNextKeys(tile, dim_block);
       const float* weight[R];
       HAYPILE_UNROLL
-      for (int r = 0; r < R; ++r) weight[r] = t_.ScoreRow(r) + tile * kTileTokens;
+      for (int r = 0; r < R; ++r) weight[r] = t_.ScoreRow(first_row_ + r) + tile * kTileTokens;
       if (tile < t_.WholeTiles()) {
         AddFloats<Decoder, R, P, true>(data, first_part, weight, kTileTokens, sums);
       } else {
@@ -243,7 +166,7 @@ class SpanValues {
     if (AnySpecial<Direct>(whole)) return WeighFloats<Decoder, R>(0);
     float* patterns = t_.span.patterns + kKeyPatternFloats;
     for (int r = 0; r < R; ++r) {
-      WritePatterns<N>(t_.ScoreRow(r), whole * kTileTokens, patterns + 2 * r * N, kQuadFloats);
+      WritePatterns<N>(t_.ScoreRow(first_row_ + r), whole * kTileTokens, patterns + 2 * r * N, kQuadFloats);
     }
     for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
       for (int first = 0; first < kParts; first += P) {
@@ -251,7 +174,7 @@ class SpanValues {
         const float* pattern = patterns;
         for (int tile = 0; tile < whole; ++tile) {
           const uint8_t* data = DimBlock<Decoder>(t_.ValuePart(tile).data, dim_block);
-          if (first == 0) t_.PrefetchNextKeys(tile, dim_block);
+          if (AsksAhead(first)) t_.PrefetchNextKeys(tile, dim_block);
           AddFp8Tile<Direct, R, P>(data, first, pattern, sums);
           pattern += kTileTokens / 4 * kQuadFloats;
         }
@@ -259,7 +182,7 @@ class SpanValues {
         for (int r = 0; r < R; ++r) {
           HAYPILE_UNROLL
           for (int p = 0; p < P; ++p) {
-            float* to = t_.WeightedRow(r) + dim_block * kBlockLanes + (first + p) * N;
+            float* to = t_.WeightedRow(first_row_ + r) + dim_block * kBlockLanes + (first + p) * N;
             StoreVec(to, MulAdd(JoinPairs(sums[r][p][0], sums[r][p][1]), Splat<F>(Direct::kRest), LoadVec<F>(to)));
           }
         }
@@ -294,8 +217,8 @@ class SpanValues {
   __attribute__((noinline)) void WeighBf16() {
     constexpr int kTerms = Reader::WeightTerms(R);
     const int whole = t_.WholeTiles();
-    Bf16Factors<kTerms, R, kDecodeBlockTokens> weights;
-    for (int r = 0; r < R; ++r) weights.template Set<N>(r, t_.ScoreRow(r), whole * kTileTokens);
+    Bf16Factors<kTerms, R, kBlockTokens> weights;
+    for (int r = 0; r < R; ++r) weights.template Set<N>(r, t_.ScoreRow(first_row_ + r), whole * kTileTokens);
     for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
       F sums[R][kTerms][Bf16Chains<Reader, kTerms, R>()] = {};
       for (int tile = 0; tile < whole; ++tile) {
@@ -308,7 +231,7 @@ class SpanValues {
       }
       HAYPILE_UNROLL
       for (int r = 0; r < R; ++r) {
-        float* to = t_.WeightedRow(r) + dim_block * kBlockLanes;
+        float* to = t_.WeightedRow(first_row_ + r) + dim_block * kBlockLanes;
         StoreVec(to, LoadVec<F>(to) + SumOf(sums, r));
       }
     }
@@ -317,74 +240,50 @@ class SpanValues {
 
   // ---- small integers ----
 
-  // Weights times block scales of one group of dims as integers, for R rows of the current block.
-  template <int R>
-  struct BlockWeights {
-    alignas(64) int16_t integers[R][kDecodeBlockTokens];
-    float step[R];
-    int32_t sum[R];
-  };
-
   template <typename Reader, BlockScale kScale, int R>
   __attribute__((noinline)) void WeighInts() {
-    BlockWeights<R> weights;
-    int scaled_group = -1;
-    for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
-      const int group = dim_block * kBlockLanes / t_.v_side.scale_elements;
-      if (group != scaled_group) RoundWeights<kScale, R>(group, weights);
-      scaled_group = group;
-      I sums[R][kParts][kIntChains<N>];
-      HAYPILE_UNROLL
-      for (int r = 0; r < R; ++r) StartSums<N>(sums, r, -Reader::kOffset * weights.sum[r]);
-      for (int tile = 0; tile < t_.tiles; ++tile) {
-        t_.PrefetchNextKeys(tile, dim_block);
-        const int16_t* rows[R];  // tokens past the end have weights of zero
-        HAYPILE_UNROLL
-        for (int r = 0; r < R; ++r) rows[r] = weights.integers[r] + tile * kTileTokens;
-        AddIntBlocks<N, Reader>(DimBlock<Reader>(t_.ValuePart(tile).data, dim_block), kTileTokens / Reader::kInner, 0,
-                                rows, sums);
-      }
-      HAYPILE_UNROLL
-      for (int r = 0; r < R; ++r) {
-        const F step = Splat<F>(weights.step[r] * Reader::kFactor);
-        float* to = t_.WeightedRow(r) + dim_block * kBlockLanes;
-        HAYPILE_UNROLL
-        for (int p = 0; p < kParts; ++p) {
-          StoreVec(to + p * N, MulAdd(JoinSums<N>(sums[r][p]), step, LoadVec<F>(to + p * N)));
-        }
+    using Weights = IntegerWeights<N, Reader::kInner == 8, R>;
+    static_assert(kKeyPatternFloats + Weights::kIntegers / 2 <= kPatternFloats);
+    Weights weights(reinterpret_cast<int16_t*>(t_.span.patterns + kKeyPatternFloats));
+    t_.template DecodeValueScales<kScale>(t_.span.decoded);
+    weights.Enter(
+        R, t_.tiles * kTileTokens, [&](int row) { return t_.ScoreRow(row); }, t_.weight_max, t_.v_side.scale_groups,
+        t_.span.decoded);
+    const int blocks_of_group = t_.v_side.scale_elements / kBlockLanes;
+    for (int group = 0, dim_block = 0; group < t_.v_side.scale_groups; ++group) {
+      weights.Take(group);
+      for (const int end = dim_block + blocks_of_group; dim_block < end; ++dim_block) {
+        WeighIntBlock<Reader, R>(dim_block, weights);
       }
     }
   }
 
-  template <BlockScale kScale, int R>
-  void RoundWeights(int group, BlockWeights<R>& weights) const {
-    alignas(64) float scales[kDecodeBlockTokens];
-    const int tokens = t_.tiles * kTileTokens;
-    BlockScales<kScale>(group, scales);
-    const float largest = LargestMagnitude<N>(scales, tokens);
-    for (int r = 0; r < R; ++r) {
-      const IntegerStep step = IntegerStep::PowerOfTwo(t_.weight_max[r] * largest);
-      const float* row = t_.ScoreRow(r);
-      weights.step[r] = step.step;
-      weights.sum[r] = RoundToInt16<N>(tokens, step.inverse, weights.integers[r],
-                                       [&](int i) { return LoadVec<F>(row + i) * LoadVec<F>(scales + i); });
-    }
-  }
-
-  // The values' block scales of one group of dims, for the current block; zero for tokens past the end.
-  template <BlockScale kScale>
-  void BlockScales(int group, float* scales) const {
+  template <typename Reader, int R, typename Weights>
+  inline __attribute__((always_inline)) void WeighIntBlock(int dim_block, const Weights& weights) const {
+    I sums[R][kParts][kIntChains<N>] = {};
     for (int tile = 0; tile < t_.tiles; ++tile) {
+      t_.PrefetchNextKeys(tile, dim_block);
+      const int16_t* rows[R];  // tokens past the end have weights of zero
       HAYPILE_UNROLL
-      for (int part = 0; part < kParts; ++part) {
-        StoreVec(scales + tile * kTileTokens + part * N,
-                 t_.template Scales<kScale>(t_.v_side, t_.ValuePart(tile).scales, group, part));
+      for (int r = 0; r < R; ++r) rows[r] = weights.integers(r) + tile * kTileTokens;
+      AddIntBlocks<N, Reader, kTileTokens / Reader::kInner>(DimBlock<Reader>(t_.ValuePart(tile).data, dim_block), 0,
+                                                            rows, sums);
+    }
+    HAYPILE_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const F step = Splat<F>(weights.step(r) * Reader::kFactor);
+      const I too_much = SplatInt<I>(Reader::kOffset * weights.sum(r));
+      float* to = t_.WeightedRow(first_row_ + r) + dim_block * kBlockLanes;
+      HAYPILE_UNROLL
+      for (int p = 0; p < kParts; ++p) {
+        const F sum = __builtin_convertvector(JoinSums<N>(sums[r][p]) - too_much, F);
+        StoreVec(to + p * N, MulAdd(sum, step, LoadVec<F>(to + p * N)));
       }
     }
-    std::fill(scales + (t_.end - t_.begin), scales + t_.tiles * kTileTokens, 0.0f);
   }
 
   const SpanTiles<N, kProducts>& t_;
+  int first_row_ = 0;
 };
 
 }  // namespace
