@@ -11,6 +11,8 @@ namespace haypile {
 // Most rows (query tokens times heads of one group) that one span call takes, and widest head.
 inline constexpr int kMaxSpanRows = 96;
 inline constexpr int kMaxSpanHeadDim = 512;
+// Most block scales along a head: the smallest block of a format has 16 elements.
+inline constexpr int kMostScaleGroups = kMaxSpanHeadDim / 16;
 // Tokens whose scores are held at once.
 inline constexpr int kBlockTokens = 128;
 // Up to this many rows elements are decoded straight into the products; above, a tile is brought into FP32 or 16-bit

@@ -17,7 +17,7 @@ struct DecodedShape {
   static constexpr int kRows = N == 16 ? 8 : 6;
   static constexpr int kBlocks = N == 16 ? 2 : 1;
 };
-// The fewest rows of a group: what is left of more than kRows, shared evenly, is never less.
+// The fewest rows of a group: more than kFusedRows rows, shared evenly over groups of up to kRows, leave no fewer.
 inline constexpr int kLeastRows = 3;
 
 // sums[r][c] = sum over i < count of rows[r * row_stride + i] * value(i, c), where column c of block b is value i at
@@ -62,9 +62,11 @@ inline void VisitRows(int row, int rows, Visit visit) {
 template <int N, typename Visit>
 inline void ForDecodedRows(int rows, Visit visit) {
   const int groups = (rows + DecodedShape<N>::kRows - 1) / DecodedShape<N>::kRows;
-  for (int group = 0; group < groups; ++group) {
-    const int first = rows * group / groups;
-    VisitRows<N>(first, rows * (group + 1) / groups - first, visit);
+  const int least = rows / groups, with_one_more = rows % groups;
+  for (int group = 0, first = 0; group < groups; ++group) {
+    const int count = least + (group < with_one_more ? 1 : 0);
+    VisitRows<N>(first, count, visit);
+    first += count;
   }
 }
 

@@ -20,10 +20,9 @@ class IntegerWeights {
  public:
   using F = typename Vec<N>::F;
   using W = typename Vec<N>::W;
-  static constexpr int kMostGroups = kMaxSpanHeadDim / 16;  // the smallest block of a format has 16 elements
 
   // 16-bit integers that `memory` must hold, 64-byte aligned.
-  static constexpr int64_t kIntegers = (2 * kMostRows + kMostGroups) * kBlockTokens;
+  static constexpr int64_t kIntegers = (2 * kMostRows + kMostScaleGroups) * kBlockTokens;
 
   explicit IntegerWeights(int16_t* memory) : memory_(memory) {}
 
@@ -94,8 +93,8 @@ class IntegerWeights {
 
   // Of vectors of 32 integers the last one may have only 16.
   void ClearBeyond(int16_t* scales) const {
-    if (2 * N > kTileTokens && tokens_ % (2 * N) != 0)
-      std::fill(scales + tokens_, scales + tokens_ + kTileTokens, int16_t{0});
+    if (2 * N <= kTileTokens || tokens_ % (2 * N) == 0) return;
+    std::fill(scales + tokens_, scales + tokens_ + kTileTokens, int16_t{0});
   }
 
   void MultiplyRounded(int group) {
@@ -121,7 +120,7 @@ class IntegerWeights {
   const float *scales_ = nullptr, *largest_weights_ = nullptr;
   const float* weights_[kMostRows];
   float steps_[kMostRows], inverses_[kMostRows], weight_steps_[kMostRows];
-  float largest_scale_[kMostGroups], scale_steps_[kMostGroups], scale_inverses_[kMostGroups];
+  float largest_scale_[kMostScaleGroups], scale_steps_[kMostScaleGroups], scale_inverses_[kMostScaleGroups];
   int32_t sums_[kMostRows];
 };
 

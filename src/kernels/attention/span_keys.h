@@ -100,8 +100,9 @@ class SpanKeys {
   void ScoreFp8() {
     if constexpr (kProducts != FloatProducts::kDirect) return ScoreFloats<Decoder, R>();
     constexpr int P = Parts<R>();
-    constexpr int64_t kQuadFloats = int64_t{2} * R * N;
-    float* patterns = t_.span.patterns + first_row_ * kQuadFloats / R * (t_.head_dim / 4);
+    constexpr int64_t kRowFloats = 2 * N, kQuadFloats = R * kRowFloats;  // for every four dims
+    static_assert(SpanTiles<N, kProducts>::kMostInTurns * kRowFloats * kMaxSpanHeadDim / 4 <= kKeyPatternFloats);
+    float* patterns = t_.span.patterns + first_row_ * kRowFloats * (t_.head_dim / 4);
     if (t_.InFirstBlock()) {  // the queries stay the same over a span
       for (int r = 0; r < R; ++r)
         WritePatterns<N>(t_.QueryRow(first_row_ + r), t_.head_dim, patterns + 2 * r * N, kQuadFloats);
@@ -244,10 +245,9 @@ class SpanKeys {
 
   const SpanTiles<N, kProducts>& t_;
   int first_row_ = 0;
-  static constexpr int kMostGroups = SpanTiles<N, kProducts>::kMostScales;
-  float steps_[kMostGroups][kMostFusedRows];
-  int32_t starts_[kMostGroups][kMostFusedRows];
-  alignas(64) float scales_[kMostGroups][kTileTokens];
+  float steps_[kMostScaleGroups][kMostFusedRows];
+  int32_t starts_[kMostScaleGroups][kMostFusedRows];
+  alignas(64) float scales_[kMostScaleGroups][kTileTokens];
 };
 
 }  // namespace

@@ -145,9 +145,8 @@ class SpanTiles {
   const PagedKvView& kv;
   const int head_dim;
   const SideInfo k_side, v_side;
-  int64_t begin = 0, end = 0;                               // tokens of the current block
-  static constexpr int kMostScales = kMaxSpanHeadDim / 16;  // along a head: the smallest block has 16 elements
-  int tiles = 0;  // tiles of the current block, the last one perhaps not whole
+  int64_t begin = 0, end = 0;  // tokens of the current block
+  int tiles = 0;               // tiles of the current block, the last one perhaps not whole
   const bool integer_values = InfoOf(kv.v_format).block_scale != BlockScale::kNone;
   float weight_max[kMaxSpanRows] = {};  // the largest weight of each row in the current block, for integer_values
 

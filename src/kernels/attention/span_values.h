@@ -247,8 +247,8 @@ class SpanValues {
     Weights weights(reinterpret_cast<int16_t*>(t_.span.patterns + kKeyPatternFloats));
     t_.template DecodeValueScales<kScale>(t_.span.decoded);
     weights.Enter(
-        R, t_.tiles * kTileTokens, [&](int row) { return t_.ScoreRow(row); }, t_.weight_max, t_.v_side.scale_groups,
-        t_.span.decoded);
+        R, t_.tiles * kTileTokens, [&](int row) { return t_.ScoreRow(first_row_ + row); }, t_.weight_max + first_row_,
+        t_.v_side.scale_groups, t_.span.decoded);
     const int blocks_of_group = t_.v_side.scale_elements / kBlockLanes;
     for (int group = 0, dim_block = 0; group < t_.v_side.scale_groups; ++group) {
       weights.Take(group);

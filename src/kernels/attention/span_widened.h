@@ -203,10 +203,9 @@ class SpanWidened {
   }
 
   const SpanTiles<N, kProducts>& t_;
-  static constexpr int kMostScales = SpanTiles<N, kProducts>::kMostScales;
   static constexpr int kColumns = DecodedShape<N>::kBlocks * kTileTokens;
-  float query_step_[kMostScales][kMaxSpanRows];
-  alignas(64) float key_scale_[kMostScales][kColumns];
+  float query_step_[kMostScaleGroups][kMaxSpanRows];
+  alignas(64) float key_scale_[kMostScaleGroups][kColumns];
 };
 
 }  // namespace
