@@ -66,13 +66,12 @@ TEST(PagedAttention, EveryLevelOfThisProcessorIsTested) {
 constexpr double kTolerance = 3e-5;
 
 // What rounding weights may cost, of the largest value. Where values are integers (all that have block scales) vectors
-// round weights by up to 2^-15, with values of 4 bits 2^-13, of the largest in their block (integer_weights.h). An
-// average of few tokens can be off by as much, and by twice that where small weights are many. One BF16 number is
-// within 2^-9.
+// round weights by up to 2^-15 of the largest in their block (int_products.h): an average of few tokens can be off by
+// as much, with values of 4 bits, whose scales differ more, by twice that. One BF16 number is within 2^-9.
 double WeightError(const Level& level, const AttentionCase& shape) {
   if (level.kernel == AttendSpanScalar) return 0;
   const KvFormatInfo& info = InfoOf(shape.v_format);
-  if (info.block_scale != BlockScale::kNone) return info.element_bits == 4 ? 0x1p-12 : 0x1p-15;
+  if (info.block_scale != BlockScale::kNone) return info.element_bits == 4 ? 0x1p-14 : 0x1p-15;
   return level.bf16_weights && info.element_bits == 8 ? 0x1p-9 : 0;
 }
 

@@ -2,8 +2,9 @@
 // their sum in one instruction. Included only by per-ISA units.
 //
 // The other factor is rounded to 16 bits. Queries have a step of their own for every group of dims: |error| <= max|q in
-// group| * 2^-16, about 128 times less than BF16 queries lose. Weights, times the values' block scales:
-// integer_weights.h. Elements and sums are exact.
+// group| * 2^-16, about 128 times less than BF16 queries lose. Weights (times the values' block scales) have one for
+// every group of dims and block of tokens, a power of two: |error| <= 2^-15 of the largest of them. Elements and sums
+// are exact.
 #ifndef HAYPILE_KERNELS_ATTENTION_INT_PRODUCTS_H_
 #define HAYPILE_KERNELS_ATTENTION_INT_PRODUCTS_H_
 

@@ -242,13 +242,9 @@ class SpanValues {
 
   template <typename Reader, BlockScale kScale, int R>
   __attribute__((noinline)) void WeighInts() {
-    using Weights = IntegerWeights<N, Reader::kInner == 8, R>;
-    static_assert(kKeyPatternFloats + Weights::kIntegers / 2 <= kPatternFloats);
-    Weights weights(reinterpret_cast<int16_t*>(t_.span.patterns + kKeyPatternFloats));
     t_.template DecodeValueScales<kScale>(t_.span.decoded);
-    weights.Enter(
-        R, t_.tiles * kTileTokens, [&](int row) { return t_.ScoreRow(first_row_ + row); }, t_.weight_max + first_row_,
-        t_.v_side.scale_groups, t_.span.decoded);
+    IntegerWeights<N, R> weights(R, t_.tiles * kTileTokens, t_.ScoreRow(first_row_), t_.weight_max + first_row_,
+                                 t_.v_side.scale_groups, t_.span.decoded);
     const int blocks_of_group = t_.v_side.scale_elements / kBlockLanes;
     for (int group = 0, dim_block = 0; group < t_.v_side.scale_groups; ++group) {
       weights.Take(group);

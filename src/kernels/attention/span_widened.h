@@ -42,11 +42,9 @@ class SpanWidened {
   // Adds the block's values times the weights of all rows to what the rows have gathered.
   void Weigh() {
     ForIntegers(t_.kv.v_format, t_.head_dim, [&]<typename Reader, BlockScale kScale, int>() {
-      IntegerWeights<N, Reader::kInner == 8, kMaxSpanRows> weights(Queries(kMaxSpanRows));
       t_.template DecodeValueScales<kScale>(ValueScales());
-      weights.Enter(
-          t_.span.rows, t_.tiles * kTileTokens, [&](int row) { return t_.ScoreRow(row); }, t_.weight_max,
-          t_.v_side.scale_groups, ValueScales());
+      IntegerWeights<N, kMaxSpanRows> weights(t_.span.rows, t_.tiles * kTileTokens, t_.ScoreRow(0), t_.weight_max,
+                                              t_.v_side.scale_groups, ValueScales());
       const int blocks = t_.v_side.scale_elements / kBlockLanes;
       for (int group = 0; group < t_.v_side.scale_groups; ++group) {
         weights.Take(group);
@@ -60,8 +58,7 @@ class SpanWidened {
   }
 
  private:
-  // Scratch: elements of keys [dim pair][token][2] and of values [token pair][dim][2], and queries [row][dim], with
-  // weights behind them.
+  // Scratch: elements of keys [dim pair][token][2] and of values [token pair][dim][2], and queries [row][dim].
   int16_t* Elements() const { return reinterpret_cast<int16_t*>(t_.span.decoded); }
   int64_t KeyIntegers() const { return int64_t{kTileTokens} * t_.head_dim; }
   static constexpr int64_t kValueIntegers = kBlockTokens * kBlockLanes;
@@ -71,8 +68,7 @@ class SpanWidened {
   int16_t* Queries(int row) const {
     return reinterpret_cast<int16_t*>(t_.span.patterns) + int64_t{row} * kMaxSpanHeadDim;
   }
-  static_assert(kMaxSpanHeadDim * kMaxSpanRows + IntegerWeights<N, true, kMaxSpanRows>::kIntegers <=
-                2 * kPatternFloats);
+  static_assert(kMaxSpanHeadDim * kMaxSpanRows <= 2 * kPatternFloats);
 
   // `blocks` blocks of codes to pairs: a vector of 16 lanes for every two inner elements.
   template <typename Reader>

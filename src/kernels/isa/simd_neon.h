@@ -28,9 +28,6 @@ inline Vec<4>::I MulPairs(Vec<4>::W a, Vec<4>::W b) {
 inline void AddPairs(Vec<4>::I& sum, Vec<4>::W pairs, const int16_t* factors) {
   sum = sum + MulPairs(pairs, (Vec<4>::W)SplatInt<Vec<4>::I>(LoadVec<int32_t>(factors)));
 }
-inline Vec<4>::W MulHighRounded(Vec<4>::W a, Vec<4>::W b) {
-  return (Vec<4>::W)vqrdmulhq_s16((int16x8_t)a, (int16x8_t)b);
-}
 inline Vec<4>::I RoundToInt(Vec<4>::F a) { return (Vec<4>::I)vcvtnq_s32_f32((float32x4_t)a); }
 inline Vec<4>::W Narrow(Vec<4>::I a, Vec<4>::I b) {
   return (Vec<4>::W)vcombine_s16(vmovn_s32((int32x4_t)a), vmovn_s32((int32x4_t)b));

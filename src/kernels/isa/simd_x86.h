@@ -32,10 +32,6 @@ inline void AddPairs(Vec<8>::I& sum, Vec<8>::W pairs, const int16_t* factors) {
   sum = sum + MulPairs(pairs, (Vec<8>::W)SplatInt<Vec<8>::I>(LoadVec<int32_t>(factors)));
   asm("" : "+x"(sum));
 }
-// a * b / 2^15 to the nearest integer, ties up.
-inline Vec<8>::W MulHighRounded(Vec<8>::W a, Vec<8>::W b) {
-  return (Vec<8>::W)_mm256_mulhrs_epi16((__m256i)a, (__m256i)b);
-}
 // To the nearest integer, ties to even.
 inline Vec<8>::I RoundToInt(Vec<8>::F a) { return (Vec<8>::I)_mm256_cvtps_epi32((__m256)a); }
 // Integers that fit 16 bits, those of `a` first.
@@ -74,9 +70,6 @@ inline Vec<16>::B UnpackHigh(Vec<16>::B a, Vec<16>::B b) {
   return (Vec<16>::B)_mm512_unpackhi_epi8((__m512i)a, (__m512i)b);
 }
 inline Vec<16>::I MulPairs(Vec<16>::W a, Vec<16>::W b) { return (Vec<16>::I)_mm512_madd_epi16((__m512i)a, (__m512i)b); }
-inline Vec<16>::W MulHighRounded(Vec<16>::W a, Vec<16>::W b) {
-  return (Vec<16>::W)_mm512_mulhrs_epi16((__m512i)a, (__m512i)b);
-}
 inline Vec<16>::I RoundToInt(Vec<16>::F a) { return (Vec<16>::I)_mm512_cvtps_epi32((__m512)a); }
 inline Vec<16>::B MinBytes(Vec<16>::B a, Vec<16>::B b) { return (Vec<16>::B)_mm512_min_epu8((__m512i)a, (__m512i)b); }
 inline Vec<16>::B Lookup16(const uint8_t (&table)[16], Vec<16>::B index) {
@@ -123,11 +116,6 @@ inline Vec<16>::B UnpackHigh(Vec<16>::B a, Vec<16>::B b) {
 inline Vec<16>::I MulPairs(Vec<16>::W a, Vec<16>::W b) {
   using H = Vec<8>::W;
   return JoinHalves<Vec<16>::I>(MulPairs(HalfOf<H>(a, 0), HalfOf<H>(b, 0)), MulPairs(HalfOf<H>(a, 1), HalfOf<H>(b, 1)));
-}
-inline Vec<16>::W MulHighRounded(Vec<16>::W a, Vec<16>::W b) {
-  using H = Vec<8>::W;
-  return JoinHalves<Vec<16>::W>(MulHighRounded(HalfOf<H>(a, 0), HalfOf<H>(b, 0)),
-                                MulHighRounded(HalfOf<H>(a, 1), HalfOf<H>(b, 1)));
 }
 inline Vec<16>::I RoundToInt(Vec<16>::F a) {
   using H = Vec<8>::F;
