@@ -98,8 +98,8 @@ inline void ForIntegers(KvFormat format, int head_dim, Visit visit) {
 }
 
 // Rounds value(i), N of them at a time, times `inverse` to 16 bits, to nearest even, to out[0 .. count - 1], where
-// `count` is a multiple of 16; returns the integers' sum. |value * inverse| <= 32767.
-template <int N, typename Value>
+// `count` is a multiple of 16; returns the integers' sum, if kSum, or 0. |value * inverse| <= 32767.
+template <int N, bool kSum, typename Value>
 inline __attribute__((always_inline)) int32_t RoundToInt16(int count, float inverse, int16_t* out, Value value) {
   using F = typename Vec<N>::F;
   using I = typename Vec<N>::I;
@@ -109,16 +109,17 @@ inline __attribute__((always_inline)) int32_t RoundToInt16(int count, float inve
     HAYPILE_UNROLL
     for (int part = 0; part < kBlockLanes; part += 2 * N) {
       const I first = RoundToInt(value(i + part) * factor);
-      sum = sum + first;
+      if constexpr (kSum) sum = sum + first;
       if constexpr (N < kBlockLanes) {
         const I second = RoundToInt(value(i + part + N) * factor);
-        sum = sum + second;
+        if constexpr (kSum) sum = sum + second;
         StoreVec(out + i + part, Narrow(first, second));
       } else {
         StoreVec(out + i, __builtin_convertvector(first, typename HalfVec<N>::W));
       }
     }
   }
+  if constexpr (!kSum) return 0;
   return SumLanes<N>(sum);
 }
 

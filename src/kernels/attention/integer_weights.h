@@ -8,7 +8,8 @@
 namespace haypile {
 namespace {
 
-template <int N, int kMostRows>
+// kSums: for elements that are read with an offset, sums of the integers are kept.
+template <int N, int kMostRows, bool kSums>
 class IntegerWeights {
  public:
   using F = typename Vec<N>::F;
@@ -35,7 +36,7 @@ class IntegerWeights {
     const float* scales = scales_ + group * kBlockTokens;
     for (int row = 0; row < rows_; ++row) {
       const float* weights = weights_ + row * kBlockTokens;
-      sums_[row] = RoundToInt16<N>(tokens_, inverses_[row], integers_[row],
+      sums_[row] = RoundToInt16<N, kSums>(tokens_, inverses_[row], integers_[row],
                                    [&](int i) { return LoadVec<F>(weights + i) * LoadVec<F>(scales + i); });
     }
   }

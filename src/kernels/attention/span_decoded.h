@@ -94,11 +94,12 @@ class SpanDecoded {
   void ScoreTiles(int tile) const {
     ForDecodedRows<N>(t_.span.rows, [&]<int R>(int row) {
       F sums[R][T * kParts];
+      float* scores = t_.ScoreRow(row) + tile * kTileTokens;
       SumProducts<N, R, T>(t_.QueryRow(row), t_.head_dim, t_.span.decoded, KeyFloats(), t_.head_dim, sums);
       HAYPILE_UNROLL
       for (int r = 0; r < R; ++r) {
         HAYPILE_UNROLL
-        for (int c = 0; c < T * kParts; ++c) StoreVec(t_.ScoreRow(row + r) + tile * kTileTokens + c * N, sums[r][c]);
+        for (int c = 0; c < T * kParts; ++c) StoreVec(scores + r * kBlockTokens + c * N, sums[r][c]);
       }
     });
   }
@@ -131,10 +132,11 @@ class SpanDecoded {
     const int tokens = static_cast<int>(t_.end - t_.begin);  // what lies beyond is stale: not even times zero
     ForDecodedRows<N>(t_.span.rows, [&]<int R>(int row) {
       F sums[R][T * kParts];
+      const int64_t stride = t_.head_dim;
+      float* weighted = t_.WeightedRow(row) + dim_block * kBlockLanes;
       SumProducts<N, R, T>(t_.ScoreRow(row), kBlockTokens, t_.span.decoded, kValueFloats, tokens, sums);
       HAYPILE_UNROLL
-      for (int r = 0; r < R; ++r) {
-        float* weighted = t_.WeightedRow(row + r) + dim_block * kBlockLanes;
+      for (int r = 0; r < R; ++r, weighted += stride) {
         HAYPILE_UNROLL
         for (int c = 0; c < T * kParts; ++c) StoreVec(weighted + c * N, LoadVec<F>(weighted + c * N) + sums[r][c]);
       }

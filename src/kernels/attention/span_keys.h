@@ -235,7 +235,7 @@ class SpanKeys {
       for (int group = 0; group * group_dims < t_.head_dim; ++group) {
         const float* query = t_.QueryRow(first_row_ + r) + group * group_dims;
         const IntegerStep step = IntegerStep::Finest(LargestMagnitude<N>(query, group_dims));
-        const int32_t sum = RoundToInt16<N>(group_dims, step.inverse, IntegerQuery(r) + group * group_dims,
+        const int32_t sum = RoundToInt16<N, true>(group_dims, step.inverse, IntegerQuery(r) + group * group_dims,
                                             [&](int i) { return LoadVec<F>(query + i); });
         steps_[group][r] = Reader::kFactor * step.step;
         starts_[group][r] = -Reader::kOffset * sum;

@@ -43,7 +43,7 @@ class SpanWidened {
   void Weigh() {
     ForIntegers(t_.kv.v_format, t_.head_dim, [&]<typename Reader, BlockScale kScale, int>() {
       t_.template DecodeValueScales<kScale>(ValueScales());
-      IntegerWeights<N, kMaxSpanRows> weights(t_.span.rows, t_.tiles * kTileTokens, t_.ScoreRow(0), t_.weight_max,
+      IntegerWeights<N, kMaxSpanRows, false> weights(t_.span.rows, t_.tiles * kTileTokens, t_.ScoreRow(0), t_.weight_max,
                                               t_.v_side.scale_groups, ValueScales());
       const int blocks = t_.v_side.scale_elements / kBlockLanes;
       for (int group = 0; group < t_.v_side.scale_groups; ++group) {
@@ -131,7 +131,7 @@ class SpanWidened {
       for (int dim = 0; dim < t_.head_dim; dim += group_dims) {
         const float* query = t_.QueryRow(row) + dim;
         const IntegerStep step = IntegerStep::Finest(LargestMagnitude<N>(query, group_dims));
-        RoundToInt16<N>(group_dims, step.inverse, Queries(row) + dim, [&](int i) { return LoadVec<F>(query + i); });
+        RoundToInt16<N, false>(group_dims, step.inverse, Queries(row) + dim, [&](int i) { return LoadVec<F>(query + i); });
         query_step_[dim / group_dims][row] = Reader::kFactor * step.step;
       }
     }
@@ -148,21 +148,28 @@ class SpanWidened {
   void ScoreTiles(int tile) const {
     ForDecodedRows<N>(t_.span.rows, [&]<int R>(int row) {
       float* scores = t_.ScoreRow(row) + tile * kTileTokens;
-      for (int group = 0; group * kDims < t_.head_dim; ++group) {
+      const int64_t block_stride = KeyIntegers();
+      const int groups = t_.head_dim / kDims;
+      const int16_t *queries = Queries(row), *elements = Elements();
+      const float *steps = query_step_[0] + row, *scales = key_scale_[0];
+      for (int group = 0; group < groups; ++group) {
         I sums[R][T * kParts];
-        SumPairs<R, T, kDims / 2>(Queries(row) + group * kDims, kMaxSpanHeadDim,
-                                  Elements() + group * kDims * kBlockLanes, KeyIntegers(), kDims / 2, sums);
+        SumPairs<R, T, kDims / 2>(queries, kMaxSpanHeadDim, elements, block_stride, kDims / 2, sums);
         HAYPILE_UNROLL
         for (int r = 0; r < R; ++r) {
-          const F step = Splat<F>(query_step_[group][row + r]);
+          const F step = Splat<F>(steps[r]);
           HAYPILE_UNROLL
           for (int c = 0; c < T * kParts; ++c) {
-            const F factor = LoadVec<F>(key_scale_[kScaled ? group : 0] + c * N) * step;
+            const F factor = LoadVec<F>(scales + c * N) * step;
             const F sum = __builtin_convertvector(sums[r][c], F);
             float* to = scores + r * kBlockTokens + c * N;
             StoreVec(to, group == 0 ? sum * factor : MulAdd(sum, factor, LoadVec<F>(to)));
           }
         }
+        queries += kDims;
+        elements += kDims * kBlockLanes;
+        steps += kMaxSpanRows;
+        if constexpr (kScaled) scales += kColumns;
       }
     });
   }
@@ -183,13 +190,14 @@ class SpanWidened {
   void WeighDims(int dim_block, const Weights& weights, float factor) const {
     ForDecodedRows<N>(t_.span.rows, [&]<int R>(int row) {
       I sums[R][T * kParts];
+      const int64_t stride = t_.head_dim;
+      float* to = t_.WeightedRow(row) + dim_block * kBlockLanes;
       // Tokens past the end have weights of zero.
       SumPairs<R, T, 0>(weights.integers(row), kBlockTokens, Elements(), kValueIntegers, t_.tiles * kTileTokens / 2,
                         sums);
       HAYPILE_UNROLL
-      for (int r = 0; r < R; ++r) {
+      for (int r = 0; r < R; ++r, to += stride) {
         const F step = Splat<F>(weights.step(row + r) * factor);
-        float* to = t_.WeightedRow(row + r) + dim_block * kBlockLanes;
         HAYPILE_UNROLL
         for (int c = 0; c < T * kParts; ++c) {
           StoreVec(to + c * N, MulAdd(__builtin_convertvector(sums[r][c], F), step, LoadVec<F>(to + c * N)));
