@@ -57,6 +57,11 @@ class SpanKeys {
   }
   // Whether a loop over the block from part `first_part` on asks for what comes next: the first one does.
   bool AsksAhead(int first_part) const { return first_part == 0 && first_row_ == 0; }
+  // Where a tile's scores go, from a part of it on; the next row is kBlockTokens further. Asked for before a loop:
+  // behind stores the compiler would read all that it is made of again.
+  float* ScoresOf(int tile, int first_part) const {
+    return t_.ScoreRow(first_row_) + tile * kTileTokens + first_part * N;
+  }
 
   // ---- elements decoded to FP32, without block scales ----
 
@@ -71,6 +76,7 @@ class SpanKeys {
       const uint8_t* data = t_.KeyPart(tile).data;
       for (int first = 0; first < kParts; first += P) {
         F sums[R][P][kChains] = {};
+        float* scores = ScoresOf(tile, first);
         const uint8_t* block = data;
         for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
           if (AsksAhead(first)) t_.PrefetchValues(tile, dim_block);
@@ -86,8 +92,7 @@ class SpanKeys {
           for (int p = 0; p < P; ++p) {
             F sum = sums[r][p][0];
             if constexpr (kChains > 1) sum = sum + sums[r][p][1];
-            StoreVec(t_.ScoreRow(first_row_ + r) + tile * kTileTokens + (first + p) * N,
-                     sum * Splat<F>(Decoder::kFactor));
+            StoreVec(scores + r * kBlockTokens + p * N, sum * Splat<F>(Decoder::kFactor));
           }
         }
       }
@@ -112,6 +117,7 @@ class SpanKeys {
       const uint8_t* data = t_.KeyPart(tile).data;
       for (int first = 0; first < kParts; first += P) {
         F sums[R][P][2] = {};
+        float* scores = ScoresOf(tile, first);
         const float* pattern = patterns;
         const uint8_t* block = data;
         for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
@@ -125,7 +131,7 @@ class SpanKeys {
         for (int r = 0; r < R; ++r) {
           HAYPILE_UNROLL
           for (int p = 0; p < P; ++p) {
-            StoreVec(t_.ScoreRow(first_row_ + r) + tile * kTileTokens + (first + p) * N,
+            StoreVec(scores + r * kBlockTokens + p * N,
                      JoinPairs(sums[r][p][0], sums[r][p][1]) * Splat<F>(Direct::kRest));
           }
         }
@@ -166,6 +172,7 @@ class SpanKeys {
     for (int tile = 0; tile < t_.tiles; ++tile) {
       const uint8_t* block = t_.KeyPart(tile).data;
       F sums[R][2][Bf16Chains<Reader, 2, R>()] = {};
+      float* scores = ScoresOf(tile, 0);
       for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
         t_.PrefetchValues(tile, dim_block);
         for (int dim = 0; dim < kBlockLanes; dim += 2 * Reader::kPairs, block += kBlockBytes) {
@@ -173,7 +180,7 @@ class SpanKeys {
         }
       }
       HAYPILE_UNROLL
-      for (int r = 0; r < R; ++r) StoreVec(t_.ScoreRow(first_row_ + r) + tile * kTileTokens, SumOf(sums, r));
+      for (int r = 0; r < R; ++r) StoreVec(scores + r * kBlockTokens, SumOf(sums, r));
     }
   }
 
@@ -188,6 +195,7 @@ class SpanKeys {
       t_.template DecodeScalesOfTile<kScale>(t_.k_side, part_of.scales, scales_[0], kTileTokens);
       for (int first = 0; first < kParts; first += P) {
         F totals[R][P] = {};
+        float* scores = ScoresOf(tile, first);
         const uint8_t* block = part_of.data;
         for (int group = 0; group * kDims < t_.head_dim; ++group, block += kDims / Reader::kInner * kBlockBytes) {
           if (first == 0) {
@@ -217,7 +225,7 @@ class SpanKeys {
         for (int r = 0; r < R; ++r) {
           HAYPILE_UNROLL
           for (int p = 0; p < P; ++p) {
-            StoreVec(t_.ScoreRow(first_row_ + r) + tile * kTileTokens + (first + p) * N, totals[r][p]);
+            StoreVec(scores + r * kBlockTokens + p * N, totals[r][p]);
           }
         }
       }

@@ -54,6 +54,11 @@ class SpanValues {
   }
   // Whether a loop over the block from part `first_part` on asks for what comes next: the first one does.
   bool AsksAhead(int first_part) const { return first_part == 0 && first_row_ == 0; }
+  // Where the sums of 16 dims go, from a part of them on; the next row is head_dim further. Asked for before a loop:
+  // behind stores the compiler would read all that it is made of again.
+  float* WeightedOf(int dim_block, int first_part) const {
+    return t_.WeightedRow(first_row_) + dim_block * kBlockLanes + first_part * N;
+  }
   // Parts at once and sums in turn: decoders of many elements leave registers for few sums of one part only.
   template <typename Decoder>
   static constexpr int FloatParts() {
@@ -111,7 +116,8 @@ class SpanValues {
   template <typename Decoder, int R, int P>
   void WeighDimBlock(int dim_block, int first_part, int first_tile) {
     constexpr int kChains = Chains<Decoder, R>();
-    float* weighted = t_.WeightedRow(first_row_) + dim_block * kBlockLanes + first_part * N;
+    float* to = WeightedOf(dim_block, first_part);
+    const int64_t stride = t_.head_dim;
     F sums[R][P][kChains] = {};
     for (int tile = first_tile; tile < t_.tiles; ++tile) {
       const uint8_t* data = DimBlock<Decoder>(t_.ValuePart(tile).data, dim_block);
@@ -126,14 +132,13 @@ class SpanValues {
       }
     }
     HAYPILE_UNROLL
-    for (int r = 0; r < R; ++r) {
+    for (int r = 0; r < R; ++r, to += stride) {
       HAYPILE_UNROLL
       for (int p = 0; p < P; ++p) {
         F sum = sums[r][p][0];
         HAYPILE_UNROLL
         for (int chain = 1; chain < kChains; ++chain) sum = sum + sums[r][p][chain];
-        float* to = weighted + int64_t{r} * t_.head_dim + p * N;
-        StoreVec(to, MulAdd(sum, Splat<F>(Decoder::kFactor), LoadVec<F>(to)));
+        StoreVec(to + p * N, MulAdd(sum, Splat<F>(Decoder::kFactor), LoadVec<F>(to + p * N)));
       }
     }
   }
@@ -162,6 +167,7 @@ class SpanValues {
     if constexpr (kProducts != FloatProducts::kDirect) return WeighFloats<Decoder, R>(0);
     constexpr int P = Parts<R>();
     constexpr int64_t kQuadFloats = int64_t{2} * R * N;
+    const int64_t stride = t_.head_dim;
     const int whole = t_.WholeTiles();
     if (AnySpecial<Direct>(whole)) return WeighFloats<Decoder, R>(0);
     float* patterns = t_.span.patterns + kKeyPatternFloats;
@@ -171,6 +177,7 @@ class SpanValues {
     for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
       for (int first = 0; first < kParts; first += P) {
         F sums[R][P][2] = {};
+        float* to = WeightedOf(dim_block, first);
         const float* pattern = patterns;
         for (int tile = 0; tile < whole; ++tile) {
           const uint8_t* data = DimBlock<Decoder>(t_.ValuePart(tile).data, dim_block);
@@ -179,11 +186,11 @@ class SpanValues {
           pattern += kTileTokens / 4 * kQuadFloats;
         }
         HAYPILE_UNROLL
-        for (int r = 0; r < R; ++r) {
+        for (int r = 0; r < R; ++r, to += stride) {
           HAYPILE_UNROLL
           for (int p = 0; p < P; ++p) {
-            float* to = t_.WeightedRow(first_row_ + r) + dim_block * kBlockLanes + (first + p) * N;
-            StoreVec(to, MulAdd(JoinPairs(sums[r][p][0], sums[r][p][1]), Splat<F>(Direct::kRest), LoadVec<F>(to)));
+            const F sum = JoinPairs(sums[r][p][0], sums[r][p][1]);
+            StoreVec(to + p * N, MulAdd(sum, Splat<F>(Direct::kRest), LoadVec<F>(to + p * N)));
           }
         }
       }
@@ -216,11 +223,13 @@ class SpanValues {
   template <typename Decoder, typename Reader, int R>
   __attribute__((noinline)) void WeighBf16() {
     constexpr int kTerms = Reader::WeightTerms(R);
+    const int64_t stride = t_.head_dim;
     const int whole = t_.WholeTiles();
     Bf16Factors<kTerms, R, kBlockTokens> weights;
     for (int r = 0; r < R; ++r) weights.template Set<N>(r, t_.ScoreRow(first_row_ + r), whole * kTileTokens);
     for (int dim_block = 0; dim_block * kBlockLanes < t_.head_dim; ++dim_block) {
       F sums[R][kTerms][Bf16Chains<Reader, kTerms, R>()] = {};
+      float* to = WeightedOf(dim_block, 0);
       for (int tile = 0; tile < whole; ++tile) {
         const uint8_t* block = DimBlock<Decoder>(t_.ValuePart(tile).data, dim_block);
         t_.PrefetchNextKeys(tile, dim_block);
@@ -230,10 +239,7 @@ class SpanValues {
         }
       }
       HAYPILE_UNROLL
-      for (int r = 0; r < R; ++r) {
-        float* to = t_.WeightedRow(first_row_ + r) + dim_block * kBlockLanes;
-        StoreVec(to, LoadVec<F>(to) + SumOf(sums, r));
-      }
+      for (int r = 0; r < R; ++r, to += stride) StoreVec(to, LoadVec<F>(to) + SumOf(sums, r));
     }
     if (whole < t_.tiles) WeighFloats<Decoder, R>(whole);
   }
@@ -257,6 +263,8 @@ class SpanValues {
   template <typename Reader, int R, typename Weights>
   inline __attribute__((always_inline)) void WeighIntBlock(int dim_block, const Weights& weights) const {
     I sums[R][kParts][kIntChains<N>] = {};
+    float* to = WeightedOf(dim_block, 0);
+    const int64_t stride = t_.head_dim;
     for (int tile = 0; tile < t_.tiles; ++tile) {
       t_.PrefetchNextKeys(tile, dim_block);
       const int16_t* rows[R];  // tokens past the end have weights of zero
@@ -266,10 +274,9 @@ class SpanValues {
                                                             rows, sums);
     }
     HAYPILE_UNROLL
-    for (int r = 0; r < R; ++r) {
+    for (int r = 0; r < R; ++r, to += stride) {
       const F step = Splat<F>(weights.step(r) * Reader::kFactor);
       const I too_much = SplatInt<I>(Reader::kOffset * weights.sum(r));
-      float* to = t_.WeightedRow(first_row_ + r) + dim_block * kBlockLanes;
       HAYPILE_UNROLL
       for (int p = 0; p < kParts; ++p) {
         const F sum = __builtin_convertvector(JoinSums<N>(sums[r][p]) - too_much, F);
