@@ -50,6 +50,13 @@ void Widen(const uint16_t* bf16, int64_t count, float* out) noexcept {
   for (int64_t i = 0; i < count; ++i) out[i] = WidenOne(bf16[i]);
 }
 
+void Pack(const uint16_t* weights, int64_t rows, int64_t k, int64_t block, float* packed) noexcept {
+  for (int64_t row = 0; row < rows; ++row) {
+    float* to = packed + row / block * block * k + row % block;
+    for (int64_t j = 0; j < k; ++j) to[j * block] = WidenOne(weights[row * k + j]);
+  }
+}
+
 void Split(const float* x, int64_t count, uint16_t* high, uint16_t* middle, uint16_t* low) noexcept {
   for (int64_t i = 0; i < count; ++i) {
     high[i] = RoundOne(x[i]);
@@ -63,6 +70,6 @@ void Split(const float* x, int64_t count, uint16_t* high, uint16_t* middle, uint
 
 }  // namespace
 
-const GemvKernels kGemvScalar = {Prepare, Run, Widen, Split};
+const GemvKernels kGemvScalar = {Prepare, Run, Widen, Pack, Split};
 
 }  // namespace haypile

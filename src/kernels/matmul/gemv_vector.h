@@ -147,6 +147,65 @@ struct GemvVector {
     for (; i < count; ++i) out[i] = WidenBf16(bf16[i]);
   }
 
+  template <int... J>
+  static void InterleaveLanes(U a, U b, U* low, U* high, std::integer_sequence<int, J...>) {
+    *low = __builtin_shufflevector(a, b, (J / 4 * 4 + J % 4 / 2 + J % 2 * N)...);
+    *high = __builtin_shufflevector(a, b, (J / 4 * 4 + J % 4 / 2 + 2 + J % 2 * N)...);
+  }
+  template <int... J>
+  static void InterleavePairs(U a, U b, U* low, U* high, std::integer_sequence<int, J...>) {
+    *low = __builtin_shufflevector(a, b, (J / 4 * 4 + J % 2 + J % 4 / 2 * N)...);
+    *high = __builtin_shufflevector(a, b, (J / 4 * 4 + J % 2 + 2 + J % 4 / 2 * N)...);
+  }
+  // Lanes of a with bit S clear and those of b moved up to the set ones; and the other way round.
+  template <int S, int... J>
+  static void ExchangeLanes(U& a, U& b, std::integer_sequence<int, J...>) {
+    const U first = __builtin_shufflevector(a, b, ((J & S) == 0 ? J : J - S + N)...);
+    b = __builtin_shufflevector(a, b, ((J & S) == 0 ? J + S : J + N)...);
+    a = first;
+  }
+  template <int S>
+  static inline __attribute__((always_inline)) void ExchangeRows(U (&v)[N]) {
+    HAYPILE_UNROLL
+    for (int i = 0; i < N; ++i) {
+      if ((i & S) == 0) ExchangeLanes<S>(v[i], v[i + S], std::make_integer_sequence<int, N>());
+    }
+  }
+
+  // Lane j of v[i] and lane i of v[j] change places: squares of 4 by 4 first, then these among each other.
+  static inline __attribute__((always_inline)) void Transpose(U (&v)[N]) {
+    constexpr auto kLanes = std::make_integer_sequence<int, N>();
+    HAYPILE_UNROLL
+    for (int i = 0; i < N; i += 4) {
+      U low[2], high[2];
+      InterleaveLanes(v[i], v[i + 1], &low[0], &high[0], kLanes);
+      InterleaveLanes(v[i + 2], v[i + 3], &low[1], &high[1], kLanes);
+      InterleavePairs(low[0], low[1], &v[i], &v[i + 1], kLanes);
+      InterleavePairs(high[0], high[1], &v[i + 2], &v[i + 3], kLanes);
+    }
+    if constexpr (N >= 8) ExchangeRows<4>(v);
+    if constexpr (N >= 16) ExchangeRows<8>(v);
+  }
+
+  // N rows at a time, two of their numbers in a lane.
+  static void Pack(const uint16_t* weights, int64_t rows, int64_t k, int64_t block, float* packed) noexcept {
+    if (block % N != 0) return kGemvScalar.pack(weights, rows, k, block, packed);
+    for (int64_t row = 0; row < rows; row += N) {
+      float* to = packed + row / block * block * k + row % block;
+      for (int64_t j = 0; j < k; j += 2 * N) {
+        U pairs[N];
+        HAYPILE_UNROLL
+        for (int i = 0; i < N; ++i) pairs[i] = LoadVec<U>(weights + (row + i) * k + j);
+        Transpose(pairs);
+        HAYPILE_UNROLL
+        for (int i = 0; i < N; ++i, to += 2 * block) {
+          StoreVec(to, pairs[i] << 16);
+          StoreVec(to + block, pairs[i] & 0xffff0000u);
+        }
+      }
+    }
+  }
+
   static void SplitLanes(F x, uint16_t* high, uint16_t* middle, uint16_t* low) {
     const U first = RoundBitsToBf16((U)x);
     const U finite = (U)(((first << 16) & 0x7f800000u) != 0x7f800000u);
@@ -171,7 +230,7 @@ struct GemvVector {
     std::memcpy(low + i, parts[2], left * sizeof(uint16_t));
   }
 
-  static constexpr GemvKernels Table() { return {Prepare, Run, Widen, Split}; }
+  static constexpr GemvKernels Table() { return {Prepare, Run, Widen, Pack, Split}; }
 };
 
 }  // namespace

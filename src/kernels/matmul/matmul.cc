@@ -11,16 +11,23 @@
 namespace haypile {
 namespace {
 
-// From this many rows on, a panel of weights widened once is used often enough to pay for oneDNN's blocking.
+// From this many rows on, a panel of weights brought into FP32 once is used often enough to pay for that.
 constexpr int64_t kGemmRows = 32;
-// Tiles that oneDNN's single-threaded SGEMM multiplies at about 90% of peak: 128 rows of x by 128 of W. Small products
-// take panels of 64 so that every worker gets several.
+// Rows of x and of W that a task multiplies: a panel of W is brought into FP32 once for all of the rows. Products of
+// few rows or with few rows of W take smaller tasks, so that every worker gets several.
+struct TaskShape {
+  int64_t rows, panel_rows;
+};
+constexpr TaskShape kTaskShapes[] = {{512, 128}, {512, 64}, {256, 64}, {128, 64}};
+constexpr int64_t kTasksPerWorker = 8;
+constexpr int64_t kPanelRows = kTaskShapes[0].panel_rows;
+// Of these oneDNN multiplies so many rows of x at once, at 80 to 90% of peak. Tiles begin at multiples of this whatever
+// the task: SGEMM's roundings depend on the number of rows.
 constexpr int64_t kTileRows = 128;
-constexpr int64_t kPanelRows = 128;
-constexpr int64_t kSmallPanelRows = 64;
-constexpr int64_t kTilesPerWorker = 8;
 // BF16 numbers whose sum is an activation.
 constexpr int64_t kSplitParts = 3;
+// What GemvKernels::pack wants k to be a multiple of.
+constexpr int64_t kPackStep = 32;
 // Row counts of BF16 products are rounded up to this, so that few shapes are ever compiled.
 constexpr int64_t kBf16RowStep = 16;
 // Weights that one GEMV task reads: a few microseconds of memory bandwidth.
@@ -49,6 +56,9 @@ int64_t CountTasks(std::span<const MatmulOutput> outputs, const TasksOf& tasks_o
   return count;
 }
 
+// A tile of y and a panel of W with k columns.
+int64_t PanelBytes(int64_t k) { return kPanelRows * (kTileRows + k) * static_cast<int64_t>(sizeof(float)); }
+
 Status Grow(AlignedBuffer& buffer, int64_t bytes) {
   if (static_cast<int64_t>(buffer.size_bytes()) >= bytes) return {};
   buffer = AlignedBuffer();
@@ -69,7 +79,7 @@ const GemvKernels& GemvKernelsFor(Isa isa) {
   return kGemvScalar;
 }
 
-// A block of rows of x times a panel of rows of W.
+// Rows of x times a panel of rows of W.
 struct Matmul::Tile {
   const MatmulOutput* output = nullptr;
   const float* x = nullptr;  // all of x, FP32
@@ -80,16 +90,25 @@ struct Matmul::Tile {
   int64_t columns = 0;
 };
 
+// The products of a tile, [rows][columns], to where they belong.
+void Matmul::CopyOut(const Tile& tile, const float* products) {
+  const MatmulOutput& output = *tile.output;
+  for (int64_t i = 0; i < tile.rows; ++i) {
+    std::memcpy(output.y + (tile.first_row + i) * output.y_stride + tile.first_column, products + i * tile.columns,
+                tile.columns * sizeof(float));
+  }
+}
+
 Matmul::Products Matmul::FastestProducts() { return ActiveIsa() == Isa::kAmx ? Products::kSplitBf16 : Products::kFp32; }
 
 Matmul::Matmul(ThreadPool& pool, Products products)
-    : pool_(pool), products_(products), panels_(pool.size()), bf16_(pool.size()) {}
+    : pool_(pool), products_(products), panels_(pool.size()), packed_(pool.size()), bf16_(pool.size()) {}
 
 Status Matmul::Reserve(int64_t m, int64_t k) {
   const int64_t activation_bytes = products_ == Products::kSplitBf16 ? 2 * kSplitParts : 4;
   HAYPILE_TRY(Grow(x_, RoundUp(m, kBf16RowStep) * k * activation_bytes));
   for (auto& panel : panels_) {
-    HAYPILE_TRY(Grow(panel, kPanelRows * std::max(k, kTileRows) * static_cast<int64_t>(sizeof(float))));
+    HAYPILE_TRY(Grow(panel, PanelBytes(k)));
   }
   return {};
 }
@@ -99,7 +118,7 @@ void Matmul::Run(const float* x, int64_t m, std::span<const MatmulOutput> output
   const int64_t k = outputs[0].weights.columns;
   for (const auto& output : outputs) HAYPILE_CHECK_EQ(output.weights.columns, k);
   HAYPILE_CHECK_LE(m * k * static_cast<int64_t>(sizeof(float)), static_cast<int64_t>(x_.size_bytes()));
-  HAYPILE_CHECK_LE(kPanelRows * k * static_cast<int64_t>(sizeof(float)), static_cast<int64_t>(panels_[0].size_bytes()));
+  HAYPILE_CHECK_LE(PanelBytes(k), static_cast<int64_t>(panels_[0].size_bytes()));
   // The scalar level is the reference for every m.
   if (m < kGemmRows || !HasOnednn() || ActiveIsa() == Isa::kScalar) {
     RunGemv(x, m, outputs);
@@ -153,30 +172,44 @@ void Matmul::SplitRows(const float* x, int64_t m, int64_t k) {
 void Matmul::RunGemm(const float* x, int64_t m, std::span<const MatmulOutput> outputs) {
   const int64_t k = outputs[0].weights.columns;
   if (products_ == Products::kSplitBf16) SplitRows(x, m, k);
-  const int64_t row_blocks = CeilDiv(m, kTileRows);
-  int64_t panel_rows = kPanelRows;
+  TaskShape shape = kTaskShapes[0];
+  int64_t row_blocks = 0;
   const auto tasks_of = [&](const MatmulOutput& output) {
-    return CeilDiv(output.weights.rows, panel_rows) * row_blocks;
+    return CeilDiv(output.weights.rows, shape.panel_rows) * row_blocks;
   };
-  if (CountTasks(outputs, tasks_of) < kTilesPerWorker * pool_.size()) panel_rows = kSmallPanelRows;
+  for (const TaskShape& candidate : kTaskShapes) {
+    shape = candidate;
+    row_blocks = CeilDiv(m, shape.rows);
+    if (CountTasks(outputs, tasks_of) >= kTasksPerWorker * pool_.size()) break;
+  }
   const auto body = [&](size_t index, int worker) {
     int64_t place = 0;
     const MatmulOutput& output = outputs[FindOutput(outputs, index, tasks_of, &place)];
     Tile tile{.output = &output, .x = x, .x_rows = m};
-    tile.first_row = place % row_blocks * kTileRows;
-    tile.rows = std::min(kTileRows, m - tile.first_row);
-    tile.first_column = place / row_blocks * panel_rows;
-    tile.columns = std::min(panel_rows, output.weights.rows - tile.first_column);
-    MultiplyTile(tile, worker);
+    tile.first_row = place % row_blocks * shape.rows;
+    tile.rows = std::min(shape.rows, m - tile.first_row);
+    tile.first_column = place / row_blocks * shape.panel_rows;
+    tile.columns = std::min(shape.panel_rows, output.weights.rows - tile.first_column);
+    MultiplyTask(tile, worker);
   };
   pool_.ParallelFor(CountTasks(outputs, tasks_of), std::cref(body));
 }
 
-// False when the library has no BF16 products here; y is then untouched.
+// Calls multiply(tile) for the rows of a task, kTileRows at once, until one returns false.
+template <typename Multiply>
+bool Matmul::ForTiles(const Tile& task, const Multiply& multiply) {
+  Tile tile = task;
+  for (const int64_t end = task.first_row + task.rows; tile.first_row < end; tile.first_row += kTileRows) {
+    tile.rows = std::min(kTileRows, end - tile.first_row);
+    if (!multiply(tile)) return false;
+  }
+  return true;
+}
+
+// False when the library has no BF16 products here.
 bool Matmul::MultiplySplit(const Tile& tile, int worker) {
-  const MatmulOutput& output = *tile.output;
-  const int64_t k = output.weights.columns;
-  const uint16_t* weights = output.weights.data + tile.first_column * k;
+  const int64_t k = tile.output->weights.columns;
+  const uint16_t* weights = tile.output->weights.data + tile.first_column * k;
   const GemmShape shape{RoundUp(tile.rows, kBf16RowStep), tile.columns, k};
   const uint16_t* part = x_.as<uint16_t>() + tile.first_row * k;
   float* sums = panels_[worker].as<float>();
@@ -184,27 +217,58 @@ bool Matmul::MultiplySplit(const Tile& tile, int worker) {
     const auto output_of = i == 0 ? Bf16Gemm::Output::kPut : Bf16Gemm::Output::kAdd;
     if (!bf16_[worker].Run(shape, part, weights, output_of, sums)) return false;
   }
-  for (int64_t i = 0; i < tile.rows; ++i) {
-    std::memcpy(output.y + (tile.first_row + i) * output.y_stride + tile.first_column, sums + i * tile.columns,
-                tile.columns * sizeof(float));
-  }
+  CopyOut(tile, sums);
   return true;
 }
 
-void Matmul::MultiplyTile(const Tile& tile, int worker) {
-  const MatmulOutput& output = *tile.output;
-  const int64_t k = output.weights.columns;
-  const uint16_t* weights = output.weights.data + tile.first_column * k;
-  float* y = output.y + tile.first_row * output.y_stride + tile.first_column;
-  float* panel = panels_[worker].as<float>();
-  if (products_ != Products::kSplitBf16 || !MultiplySplit(tile, worker)) {
-    GemvKernelsFor(ActiveIsa()).widen(weights, tile.columns * k, panel);
+// False when the library has no kernels for packed weights of these shapes.
+bool Matmul::MultiplyPacked(const Tile& task, int worker) {
+  const int64_t k = task.output->weights.columns;
+  if (k % kPackStep != 0) return false;
+  PackedGemm& gemm = packed_[worker];
+  float* products = panels_[worker].as<float>();
+  float* panel = products + kTileRows * kPanelRows;
+  int64_t packed_block = 0;
+  return ForTiles(task, [&](const Tile& tile) {
     const GemmShape shape{tile.rows, tile.columns, k};
-    HAYPILE_CHECK(SgemmOnThisThread(shape, tile.x + tile.first_row * k, k, panel, k, y, output.y_stride));
-  }
+    const int64_t block = gemm.Block(shape);
+    if (block == 0) return false;
+    if (block != packed_block) {
+      const uint16_t* weights = task.output->weights.data + task.first_column * k;
+      GemvKernelsFor(ActiveIsa()).pack(weights, task.columns, k, block, panel);
+      packed_block = block;
+    }
+    if (!gemm.Run(shape, tile.x + tile.first_row * k, panel, products)) return false;
+    CopyOut(tile, products);
+    return true;
+  });
+}
+
+void Matmul::MultiplyPlain(const Tile& task, int worker) {
+  const MatmulOutput& output = *task.output;
+  const int64_t k = output.weights.columns;
+  float* panel = panels_[worker].as<float>();
+  GemvKernelsFor(ActiveIsa()).widen(output.weights.data + task.first_column * k, task.columns * k, panel);
+  HAYPILE_CHECK(ForTiles(task, [&](const Tile& tile) {
+    const GemmShape shape{tile.rows, tile.columns, k};
+    float* y = output.y + tile.first_row * output.y_stride + tile.first_column;
+    return SgemmOnThisThread(shape, tile.x + tile.first_row * k, k, panel, k, y, output.y_stride);
+  }));
+}
+
+void Matmul::MultiplyTask(const Tile& task, int worker) {
+  const bool done = (products_ == Products::kSplitBf16 &&
+                     ForTiles(task, [&](const Tile& tile) { return MultiplySplit(tile, worker); })) ||
+                    MultiplyPacked(task, worker);
+  if (!done) MultiplyPlain(task, worker);
+  AddBias(task);
+}
+
+void Matmul::AddBias(const Tile& tile) {
+  const MatmulOutput& output = *tile.output;
   if (output.bias == nullptr) return;
   for (int64_t i = 0; i < tile.rows; ++i) {
-    float* row = y + i * output.y_stride;
+    float* row = output.y + (tile.first_row + i) * output.y_stride + tile.first_column;
     for (int64_t n = 0; n < tile.columns; ++n) row[n] += output.bias[tile.first_column + n];
   }
 }

@@ -27,10 +27,10 @@ struct MatmulOutput {
 };
 
 // y[m][N] = x[m][K] W[N][K]^T + bias on the thread pool, with FP32 activations and sums. Few rows go through GEMV
-// kernels that read the weights at the speed of memory; many rows through oneDNN, or in a build without it through the
-// GEMV kernels, block by block. Where BF16 products are much faster than FP32 ones (AMX), each activation is the sum of
-// three BF16 numbers, which hold all its bits, and multiplied as such. The result does not depend on the number of
-// threads.
+// kernels that read the weights at the speed of memory; many rows through oneDNN (its convolutions, which take packed
+// weights, or its SGEMM), or in a build without it through the GEMV kernels, block by block. Where BF16 products are
+// much faster than FP32 ones (AMX), each activation is the sum of three BF16 numbers, which hold all its bits, and
+// multiplied as such. The result does not depend on the number of threads.
 class Matmul {
  public:
   // How oneDNN multiplies many rows. kSplitBf16 falls back to kFp32 where the library refuses BF16.
@@ -49,16 +49,23 @@ class Matmul {
  private:
   struct Tile;
   static Products FastestProducts();
+  static void CopyOut(const Tile& tile, const float* products);
   void SplitRows(const float* x, int64_t m, int64_t k);
   bool MultiplySplit(const Tile& tile, int worker);
+  bool MultiplyPacked(const Tile& task, int worker);
+  void MultiplyPlain(const Tile& task, int worker);
+  void MultiplyTask(const Tile& task, int worker);
+  static void AddBias(const Tile& tile);
+  template <typename Multiply>
+  static bool ForTiles(const Tile& task, const Multiply& multiply);
   void RunGemv(const float* x, int64_t m, std::span<const MatmulOutput> outputs);
   void RunGemm(const float* x, int64_t m, std::span<const MatmulOutput> outputs);
-  void MultiplyTile(const Tile& tile, int worker);
 
   ThreadPool& pool_;
   const Products products_;
   AlignedBuffer x_;                    // all rows of x as the kernels want them
-  std::vector<AlignedBuffer> panels_;  // per worker: a panel of W in FP32 (or a tile of y)
+  std::vector<AlignedBuffer> panels_;  // per worker: a tile of y, and a panel of W in FP32
+  std::vector<PackedGemm> packed_;     // per worker
   std::vector<Bf16Gemm> bf16_;         // per worker
 };
 

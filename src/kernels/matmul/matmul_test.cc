@@ -167,6 +167,27 @@ TEST(GemvTest, WidensAndSplitsEveryBf16Exactly) {
   }
 }
 
+TEST(GemvTest, PacksBlocksOfRows) {
+  for (const auto& [name, kernels] : RunnableKernels()) {
+    for (int64_t block : {8, 16}) {
+      for (int64_t k : {32, 96}) {
+        const int64_t rows = 3 * block;
+        std::vector<uint16_t> weights(rows * k);
+        for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<uint16_t>(0x3f80 + i);
+        std::vector<float> packed(rows * k + 1, 77.0f);
+        kernels->pack(weights.data(), rows, k, block, packed.data());
+        for (int64_t row = 0; row < rows; ++row) {
+          for (int64_t j = 0; j < k; ++j) {
+            ASSERT_EQ(packed[row / block * block * k + j * block + row % block], Widened(weights[row * k + j]))
+                << name << " block " << block << " at " << row << "," << j;
+          }
+        }
+        ASSERT_EQ(packed[rows * k], 77.0f) << name << " wrote past its end";
+      }
+    }
+  }
+}
+
 TEST(GemvTest, SplitsRoundToNearestEven) {
   const float inf = std::numeric_limits<float>::infinity();
   const struct {
@@ -248,8 +269,8 @@ TEST_P(MatmulTest, EqualsDoubleReference) {
 
 TEST_P(MatmulTest, DoesNotDependOnThreads) {
   for (const Matmul::Products products : {Matmul::Products::kFp32, Matmul::Products::kSplitBf16}) {
-    for (int64_t m : {1, 5, 40, 300}) {
-      const Problem p = RandomProblem(m, 300, 200, false);
+    for (int64_t m : {1, 5, 40, 300, 1100}) {  // outputs in whole blocks of 8 and 16 and not, K a multiple of 32
+      const Problem p = RandomProblem(m, 268, 192, false);
       const auto one = Multiply(p, 1, products);
       for (int threads : {2, 3}) ASSERT_EQ(one, Multiply(p, threads, products)) << m;
     }
@@ -277,6 +298,37 @@ TEST_P(MatmulTest, SeveralOutputsShareTheInput) {
 
 INSTANTIATE_TEST_SUITE_P(EveryLevel, MatmulTest, testing::ValuesIn(kEveryIsa),
                          [](const auto& test) { return std::string(IsaName(test.param)); });
+
+// Rows of a prompt give the same in any chunk of at least 32 rows (of fewer, see GemvTest above), so long as the
+// library adds up in an order that does not depend on the number of rows, as it does.
+TEST_P(MatmulTest, RowsOfALargeBatchEqualTheSameRowsInASmallerOne) {
+  const Problem whole = RandomProblem(300, 192, 1056, false);
+  const auto all = Multiply(whole, 2);
+  for (const auto& [first, rows] : {std::pair<int64_t, int64_t>{0, 32}, {64, 129}, {37, 45}}) {
+    Problem part = whole;
+    part.m = rows;
+    part.x.assign(whole.x.begin() + first * whole.k, whole.x.begin() + (first + rows) * whole.k);
+    const auto some = Multiply(part, 2);
+    for (int64_t i = 0; i < rows * whole.n; ++i) ASSERT_EQ(some[i], all[first * whole.n + i]) << first << " " << i;
+  }
+}
+
+TEST(OnednnGemmTest, PackedProductsEqualDoubleReferenceWhereSupported) {
+  if (!HasOnednn()) GTEST_SKIP() << "this build has no oneDNN";
+  PackedGemm gemm;
+  EXPECT_EQ(gemm.Block({32, 65, 96}), 0) << "65 outputs are no whole blocks";
+  for (int64_t m : {1, 16, 77, 128}) {
+    for (int64_t n : {16, 64, 128}) {
+      const Problem p = RandomProblem(m, n, 96, false);
+      const int64_t block = gemm.Block({m, n, p.k});
+      if (block == 0) GTEST_SKIP() << "oneDNN has no kernels for packed weights here";
+      std::vector<float> packed(n * p.k), y(m * n);
+      kGemvScalar.pack(p.w.data(), n, p.k, block, packed.data());
+      ASSERT_TRUE(gemm.Run({m, n, p.k}, p.x.data(), packed.data(), y.data()));
+      ExpectClose(p, y, n, 0, "packed");
+    }
+  }
+}
 
 // The library's BF16 kernels for whatever this processor has.
 TEST(OnednnGemmTest, Bf16ProductsEqualDoubleReferenceWhereSupported) {

@@ -10,6 +10,15 @@ bool SgemmOnThisThread(const GemmShape&, const float*, int64_t, const float*, in
   return false;
 }
 
+struct PackedGemm::State {};
+
+PackedGemm::PackedGemm() = default;
+PackedGemm::~PackedGemm() = default;
+PackedGemm::PackedGemm(PackedGemm&&) noexcept = default;
+
+int64_t PackedGemm::Block(const GemmShape&) { return 0; }
+bool PackedGemm::Run(const GemmShape&, const float*, const float*, float*) { return false; }
+
 struct Bf16Gemm::State {};
 
 Bf16Gemm::Bf16Gemm() = default;

@@ -6,6 +6,7 @@
 #include <dnnl.hpp>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,11 +29,78 @@ class SingleThreadedOpenMp {
   int before_;
 };
 
-struct CompiledGemm {
-  dnnl::matmul::primitive_desc description;
-  dnnl::matmul primitive;
-  dnnl::memory x, w, y, scratchpad;
+// Made for the first product, so that objects that are never used cost nothing.
+class Library {
+ public:
+  const dnnl::engine& engine() {
+    if (!engine_) {
+      engine_.emplace(dnnl::engine::kind::cpu, 0);
+      stream_.emplace(*engine_);
+    }
+    return *engine_;
+  }
+  // After engine().
+  dnnl::stream& stream() { return *stream_; }
+
+ private:
+  std::optional<dnnl::engine> engine_;
+  std::optional<dnnl::stream> stream_;
 };
+
+struct CompiledGemm {
+  dnnl::primitive primitive;
+  dnnl::memory x, w, y, scratchpad;
+  int64_t block = 0;  // of packed weights
+
+  CompiledGemm() = default;  // none
+  template <typename Description>
+  CompiledGemm(const Description& description, dnnl::primitive compiled, const dnnl::engine& engine, int64_t w_block)
+      : primitive(std::move(compiled)),
+        x(description.src_desc(), engine, nullptr),
+        w(description.weights_desc(), engine, nullptr),
+        y(description.dst_desc(), engine, nullptr),
+        scratchpad(description.scratchpad_desc(), engine),
+        block(w_block) {}
+
+  // The library takes inputs as mutable handles but does not write them.
+  void Run(dnnl::stream& stream, const void* x_data, const void* w_data, void* y_data) {
+    x.set_data_handle(const_cast<void*>(x_data));
+    w.set_data_handle(const_cast<void*>(w_data));
+    y.set_data_handle(y_data);
+    primitive.execute(stream,
+                      {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}, {DNNL_ARG_SCRATCHPAD, scratchpad}});
+    stream.wait();
+  }
+};
+
+// The library's own scratchpad belongs to the thread that made the primitive, not to the one that runs it.
+dnnl::primitive_attr OwnScratchpad() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+// A row of points with k channels each, in the order of their memory, to one with n: as a convolution with a window of
+// one point. Only kernels compiled for the shape will do: the others are slower than SGEMM.
+CompiledGemm CompilePacked(const dnnl::engine& engine, const GemmShape& shape) {
+  using Memory = dnnl::memory;
+  using Convolution = dnnl::convolution_forward;
+  constexpr auto kFp32 = Memory::data_type::f32;
+  const Memory::desc x({1, shape.k, 1, shape.m}, kFp32, Memory::format_tag::nhwc);
+  const Memory::desc y({1, shape.n, 1, shape.m}, kFp32, Memory::format_tag::nhwc);
+  const std::pair<int64_t, Memory::format_tag> orders[] = {{16, Memory::format_tag::OIhw16i16o},
+                                                           {8, Memory::format_tag::OIhw8i8o}};
+  for (const auto& [block, order] : orders) {
+    if (shape.n % block != 0 || shape.k % block != 0) continue;
+    const Memory::desc w({shape.n, shape.k, 1, 1}, kFp32, order);
+    const Convolution::desc what(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, x, w, y,
+                                 {1, 1}, {0, 0}, {0, 0});
+    const Convolution::primitive_desc description(what, OwnScratchpad(), engine, /*allow_empty=*/true);
+    if (!description || std::string_view(description.impl_info_str()).substr(0, 7) != "jit_1x1") continue;
+    return CompiledGemm(description, Convolution(description), engine, block);
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -59,36 +127,59 @@ bool SgemmOnThisThread(const GemmShape& shape, const float* x, int64_t x_stride,
          dnnl_success;
 }
 
+struct PackedGemm::State {
+  Library library;
+  std::map<GemmShape, CompiledGemm> compiled;
+
+  CompiledGemm& Get(const GemmShape& shape) {
+    if (auto found = compiled.find(shape); found != compiled.end()) return found->second;
+    CompiledGemm gemm;
+    try {
+      gemm = CompilePacked(library.engine(), shape);
+    } catch (const dnnl::error&) {  // none, then
+    }
+    return compiled.emplace(shape, std::move(gemm)).first->second;
+  }
+};
+
+PackedGemm::PackedGemm() : state_(std::make_unique<State>()) {}
+PackedGemm::~PackedGemm() = default;
+PackedGemm::PackedGemm(PackedGemm&&) noexcept = default;
+
+int64_t PackedGemm::Block(const GemmShape& shape) {
+  const SingleThreadedOpenMp single;
+  return state_->Get(shape).block;
+}
+
+bool PackedGemm::Run(const GemmShape& shape, const float* x, const float* packed, float* y) {
+  const SingleThreadedOpenMp single;
+  try {
+    state_->Get(shape).Run(state_->library.stream(), x, packed, y);
+    return true;
+  } catch (const dnnl::error&) {
+    return false;
+  }
+}
+
 struct Bf16Gemm::State {
-  std::optional<dnnl::engine> engine;
-  std::optional<dnnl::stream> stream;
+  Library library;
   std::map<std::pair<GemmShape, Output>, CompiledGemm> compiled;
 
   CompiledGemm& Get(const GemmShape& shape, Output output) {
-    if (!engine) {
-      engine.emplace(dnnl::engine::kind::cpu, 0);
-      stream.emplace(*engine);
-    }
     if (auto found = compiled.find({shape, output}); found != compiled.end()) return found->second;
     using Memory = dnnl::memory;
     const Memory::desc x({shape.m, shape.k}, Memory::data_type::bf16, Memory::dims{shape.k, 1});
     const Memory::desc w({shape.k, shape.n}, Memory::data_type::bf16, Memory::dims{1, shape.k});
     const Memory::desc y({shape.m, shape.n}, Memory::data_type::f32, Memory::dims{shape.n, 1});
-    dnnl::primitive_attr attributes;
-    // The library's own scratchpad belongs to the thread that made the primitive, not to the one that runs it.
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    dnnl::primitive_attr attributes = OwnScratchpad();
     if (output == Output::kAdd) {
       dnnl::post_ops add;
       add.append_sum();
       attributes.set_post_ops(add);
     }
-    const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(x, w, y), attributes, *engine);
-    CompiledGemm gemm{description,
-                      dnnl::matmul(description),
-                      Memory(x, *engine, nullptr),
-                      Memory(w, *engine, nullptr),
-                      Memory(y, *engine, nullptr),
-                      Memory(description.scratchpad_desc(), *engine)};
+    const dnnl::engine& engine = library.engine();
+    const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(x, w, y), attributes, engine);
+    CompiledGemm gemm(description, dnnl::matmul(description), engine, 0);
     return compiled.emplace(std::pair(shape, output), std::move(gemm)).first->second;
   }
 };
@@ -100,16 +191,7 @@ Bf16Gemm::Bf16Gemm(Bf16Gemm&&) noexcept = default;
 bool Bf16Gemm::Run(const GemmShape& shape, const uint16_t* x, const uint16_t* w, Output output, float* y) {
   const SingleThreadedOpenMp single;
   try {
-    CompiledGemm& gemm = state_->Get(shape, output);
-    // The library takes inputs as mutable handles but does not write them.
-    gemm.x.set_data_handle(const_cast<uint16_t*>(x));
-    gemm.w.set_data_handle(const_cast<uint16_t*>(w));
-    gemm.y.set_data_handle(y);
-    gemm.primitive.execute(*state_->stream, {{DNNL_ARG_SRC, gemm.x},
-                                             {DNNL_ARG_WEIGHTS, gemm.w},
-                                             {DNNL_ARG_DST, gemm.y},
-                                             {DNNL_ARG_SCRATCHPAD, gemm.scratchpad}});
-    state_->stream->wait();
+    state_->Get(shape, output).Run(state_->library.stream(), x, w, y);
     return true;
   } catch (const dnnl::error&) {
     return false;

@@ -5,10 +5,10 @@
 
 namespace haypile {
 
-// The one door to oneDNN. Both products run on the calling thread alone, whatever OpenMP would do: the thread pool of
+// The one door to oneDNN. All products run on the calling thread alone, whatever OpenMP would do: the thread pool of
 // this program splits the work, and OpenMP's own threads would only spin against it.
 
-// Whether this build has the library: the CMake option HAYPILE_ONEDNN. Without it both products are refused
+// Whether this build has the library: the CMake option HAYPILE_ONEDNN. Without it all products are refused
 // (onednn_absent.cc).
 bool HasOnednn();
 
@@ -27,6 +27,27 @@ struct GemmShape {
 };
 bool SgemmOnThisThread(const GemmShape& shape, const float* x, int64_t x_stride, const float* w, int64_t w_stride,
                        float* y, int64_t y_stride);
+
+// y[m][n] = x[m][k] * w[n][k]^T in FP32, all densely packed, with weights in the order in which the library's kernels
+// read them: packed[n / block][k][n % block]. To the library this is a convolution whose window is one point: its
+// kernels for these pack nothing themselves, which SGEMM does at every call, and come nearer to the processor's limit.
+// Compiled products are kept per shape. One object per worker: not thread-safe.
+class PackedGemm {
+ public:
+  PackedGemm();
+  ~PackedGemm();
+  PackedGemm(PackedGemm&&) noexcept;
+
+  // The block of weights for products of this shape, a multiple of 8, of which n and k are multiples; 0: the library
+  // has no such kernel here, and Run must not be called.
+  int64_t Block(const GemmShape& shape);
+  // False when the library fails, as for want of memory; y then holds anything.
+  bool Run(const GemmShape& shape, const float* x, const float* packed, float* y);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 // y[m][n] = x[m][k] * w[n][k]^T with BF16 inputs and FP32 sums and output, all densely packed; the product is put into
 // y or added to it. Compiled products are kept per shape. One object per worker: not thread-safe.
