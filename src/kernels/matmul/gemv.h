@@ -26,8 +26,9 @@ struct GemvKernels {
   void (*prepare)(const float* x, int64_t k, float* prepared) noexcept;
   void (*run)(const GemvTask& task) noexcept;
   void (*widen)(const uint16_t* bf16, int64_t count, float* out) noexcept;  // BF16 to FP32, exact
-  // weights[rows][k] to FP32 as packed[row / block][j][row % block]. rows is a multiple of block, block of 8, k of 32.
-  void (*pack)(const uint16_t* weights, int64_t rows, int64_t k, int64_t block, float* packed) noexcept;
+  // The first k of each row of weights, `stride` apart, to FP32 as packed[row / block][j][row % block]. rows is a
+  // multiple of block, block of 8, k of 32.
+  void (*pack)(const uint16_t* weights, int64_t stride, int64_t rows, int64_t k, int64_t block, float* packed) noexcept;
   // x as high + middle + low, each what the ones before leave of x, as BF16 rounded to nearest even: all 24 bits of x,
   // where the parts are not subnormal. Where high is NaN or infinite, middle and low are 0.
   void (*split)(const float* x, int64_t count, uint16_t* high, uint16_t* middle, uint16_t* low) noexcept;

@@ -50,10 +50,10 @@ void Widen(const uint16_t* bf16, int64_t count, float* out) noexcept {
   for (int64_t i = 0; i < count; ++i) out[i] = WidenOne(bf16[i]);
 }
 
-void Pack(const uint16_t* weights, int64_t rows, int64_t k, int64_t block, float* packed) noexcept {
+void Pack(const uint16_t* weights, int64_t stride, int64_t rows, int64_t k, int64_t block, float* packed) noexcept {
   for (int64_t row = 0; row < rows; ++row) {
     float* to = packed + row / block * block * k + row % block;
-    for (int64_t j = 0; j < k; ++j) to[j * block] = WidenOne(weights[row * k + j]);
+    for (int64_t j = 0; j < k; ++j) to[j * block] = WidenOne(weights[row * stride + j]);
   }
 }
 

@@ -188,14 +188,15 @@ struct GemvVector {
   }
 
   // N rows at a time, two of their numbers in a lane.
-  static void Pack(const uint16_t* weights, int64_t rows, int64_t k, int64_t block, float* packed) noexcept {
-    if (block % N != 0) return kGemvScalar.pack(weights, rows, k, block, packed);
+  static void Pack(const uint16_t* weights, int64_t stride, int64_t rows, int64_t k, int64_t block,
+                   float* packed) noexcept {
+    if (block % N != 0) return kGemvScalar.pack(weights, stride, rows, k, block, packed);
     for (int64_t row = 0; row < rows; row += N) {
       float* to = packed + row / block * block * k + row % block;
       for (int64_t j = 0; j < k; j += 2 * N) {
         U pairs[N];
         HAYPILE_UNROLL
-        for (int i = 0; i < N; ++i) pairs[i] = LoadVec<U>(weights + (row + i) * k + j);
+        for (int i = 0; i < N; ++i) pairs[i] = LoadVec<U>(weights + (row + i) * stride + j);
         Transpose(pairs);
         HAYPILE_UNROLL
         for (int i = 0; i < N; ++i, to += 2 * block) {

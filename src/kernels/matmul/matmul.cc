@@ -26,7 +26,10 @@ constexpr int64_t kPanelRows = kTaskShapes[0].panel_rows;
 constexpr int64_t kTileRows = 128;
 // BF16 numbers whose sum is an activation.
 constexpr int64_t kSplitParts = 3;
-// What GemvKernels::pack wants k to be a multiple of.
+// Packed weights are multiplied so many columns of x at a time, a multiple of what GemvKernels::pack wants: a slice of
+// a panel stays in the second-level cache, and no FP32 sum has more terms, so that roundings are those of SGEMM.
+constexpr int64_t kMostSliceColumns = 384;
+constexpr int64_t kLeastSliceColumns = 128;
 constexpr int64_t kPackStep = 32;
 // Row counts of BF16 products are rounded up to this, so that few shapes are ever compiled.
 constexpr int64_t kBf16RowStep = 16;
@@ -56,8 +59,18 @@ int64_t CountTasks(std::span<const MatmulOutput> outputs, const TasksOf& tasks_o
   return count;
 }
 
-// A tile of y and a panel of W with k columns.
-int64_t PanelBytes(int64_t k) { return kPanelRows * (kTileRows + k) * static_cast<int64_t>(sizeof(float)); }
+// The largest slice that k is a multiple of; k itself if it is small; 0: none.
+int64_t SliceColumns(int64_t k) {
+  if (k % kPackStep != 0 || k <= kMostSliceColumns) return k % kPackStep == 0 ? k : 0;
+  int64_t slice = kMostSliceColumns;
+  while (k % slice != 0) slice -= kPackStep;
+  return slice < kLeastSliceColumns ? 0 : slice;
+}
+
+// A task's part of y and a slice of its panel; or a panel with k columns.
+int64_t PanelBytes(int64_t k) {
+  return kPanelRows * std::max(kTaskShapes[0].rows + kMostSliceColumns, k) * static_cast<int64_t>(sizeof(float));
+}
 
 Status Grow(AlignedBuffer& buffer, int64_t bytes) {
   if (static_cast<int64_t>(buffer.size_bytes()) >= bytes) return {};
@@ -83,21 +96,13 @@ const GemvKernels& GemvKernelsFor(Isa isa) {
 struct Matmul::Tile {
   const MatmulOutput* output = nullptr;
   const float* x = nullptr;  // all of x, FP32
+  const float* slices = nullptr;
   int64_t x_rows = 0;
   int64_t first_row = 0;  // of x
   int64_t rows = 0;
   int64_t first_column = 0;  // of y: row of W
   int64_t columns = 0;
 };
-
-// The products of a tile, [rows][columns], to where they belong.
-void Matmul::CopyOut(const Tile& tile, const float* products) {
-  const MatmulOutput& output = *tile.output;
-  for (int64_t i = 0; i < tile.rows; ++i) {
-    std::memcpy(output.y + (tile.first_row + i) * output.y_stride + tile.first_column, products + i * tile.columns,
-                tile.columns * sizeof(float));
-  }
-}
 
 Matmul::Products Matmul::FastestProducts() { return ActiveIsa() == Isa::kAmx ? Products::kSplitBf16 : Products::kFp32; }
 
@@ -169,9 +174,28 @@ void Matmul::SplitRows(const float* x, int64_t m, int64_t k) {
   for (uint16_t* part : {high, middle, low}) std::memset(part + m * k, 0, (padded - m) * k * sizeof(uint16_t));
 }
 
+// x as [slice][m][columns of a slice]; null if k has no slices.
+const float* Matmul::SliceRows(const float* x, int64_t m, int64_t k) {
+  const int64_t columns = SliceColumns(k);
+  if (columns == 0 || columns == k) return columns == 0 ? nullptr : x;
+  float* slices = x_.as<float>();
+  const auto slice_row = [&](size_t i, int /*worker*/) {
+    for (int64_t j = 0; j < k; j += columns) {
+      std::memcpy(slices + j * m + i * columns, x + i * k + j, columns * sizeof(float));
+    }
+  };
+  pool_.ParallelFor(m, std::cref(slice_row));
+  return slices;
+}
+
 void Matmul::RunGemm(const float* x, int64_t m, std::span<const MatmulOutput> outputs) {
   const int64_t k = outputs[0].weights.columns;
-  if (products_ == Products::kSplitBf16) SplitRows(x, m, k);
+  const float* slices = nullptr;
+  if (products_ == Products::kSplitBf16) {
+    SplitRows(x, m, k);
+  } else {
+    slices = SliceRows(x, m, k);
+  }
   TaskShape shape = kTaskShapes[0];
   int64_t row_blocks = 0;
   const auto tasks_of = [&](const MatmulOutput& output) {
@@ -185,7 +209,7 @@ void Matmul::RunGemm(const float* x, int64_t m, std::span<const MatmulOutput> ou
   const auto body = [&](size_t index, int worker) {
     int64_t place = 0;
     const MatmulOutput& output = outputs[FindOutput(outputs, index, tasks_of, &place)];
-    Tile tile{.output = &output, .x = x, .x_rows = m};
+    Tile tile{.output = &output, .x = x, .slices = slices, .x_rows = m};
     tile.first_row = place % row_blocks * shape.rows;
     tile.rows = std::min(shape.rows, m - tile.first_row);
     tile.first_column = place / row_blocks * shape.panel_rows;
@@ -206,6 +230,15 @@ bool Matmul::ForTiles(const Tile& task, const Multiply& multiply) {
   return true;
 }
 
+// The products of a tile, [rows][columns], to where they belong.
+void Matmul::CopyOut(const Tile& tile, const float* products) {
+  const MatmulOutput& output = *tile.output;
+  for (int64_t i = 0; i < tile.rows; ++i) {
+    std::memcpy(output.y + (tile.first_row + i) * output.y_stride + tile.first_column, products + i * tile.columns,
+                tile.columns * sizeof(float));
+  }
+}
+
 // False when the library has no BF16 products here.
 bool Matmul::MultiplySplit(const Tile& tile, int worker) {
   const int64_t k = tile.output->weights.columns;
@@ -214,7 +247,7 @@ bool Matmul::MultiplySplit(const Tile& tile, int worker) {
   const uint16_t* part = x_.as<uint16_t>() + tile.first_row * k;
   float* sums = panels_[worker].as<float>();
   for (int i = 0; i < kSplitParts; ++i, part += RoundUp(tile.x_rows, kBf16RowStep) * k) {
-    const auto output_of = i == 0 ? Bf16Gemm::Output::kPut : Bf16Gemm::Output::kAdd;
+    const auto output_of = i == 0 ? GemmOutput::kPut : GemmOutput::kAdd;
     if (!bf16_[worker].Run(shape, part, weights, output_of, sums)) return false;
   }
   CopyOut(tile, sums);
@@ -223,25 +256,30 @@ bool Matmul::MultiplySplit(const Tile& tile, int worker) {
 
 // False when the library has no kernels for packed weights of these shapes.
 bool Matmul::MultiplyPacked(const Tile& task, int worker) {
-  const int64_t k = task.output->weights.columns;
-  if (k % kPackStep != 0) return false;
+  if (task.slices == nullptr) return false;
+  const int64_t k = task.output->weights.columns, columns = SliceColumns(k);
+  const uint16_t* weights = task.output->weights.data + task.first_column * k;
   PackedGemm& gemm = packed_[worker];
   float* products = panels_[worker].as<float>();
-  float* panel = products + kTileRows * kPanelRows;
-  int64_t packed_block = 0;
-  return ForTiles(task, [&](const Tile& tile) {
-    const GemmShape shape{tile.rows, tile.columns, k};
-    const int64_t block = gemm.Block(shape);
-    if (block == 0) return false;
-    if (block != packed_block) {
-      const uint16_t* weights = task.output->weights.data + task.first_column * k;
-      GemvKernelsFor(ActiveIsa()).pack(weights, task.columns, k, block, panel);
-      packed_block = block;
-    }
-    if (!gemm.Run(shape, tile.x + tile.first_row * k, panel, products)) return false;
-    CopyOut(tile, products);
-    return true;
-  });
+  float* panel = products + kTaskShapes[0].rows * kPanelRows;
+  for (int64_t first = 0; first < k; first += columns) {
+    const GemmOutput output = first == 0 ? GemmOutput::kPut : GemmOutput::kAdd;
+    int64_t packed_block = 0;
+    const bool done = ForTiles(task, [&](const Tile& tile) {
+      const GemmShape shape{tile.rows, tile.columns, columns};
+      const int64_t block = gemm.Block(shape, output);
+      if (block == 0) return false;
+      if (block != packed_block) {
+        GemvKernelsFor(ActiveIsa()).pack(weights + first, k, task.columns, columns, block, panel);
+        packed_block = block;
+      }
+      const float* x = task.slices + first * task.x_rows + tile.first_row * columns;
+      return gemm.Run(shape, x, panel, output, products + (tile.first_row - task.first_row) * task.columns);
+    });
+    if (!done) return false;
+  }
+  CopyOut(task, products);
+  return true;
 }
 
 void Matmul::MultiplyPlain(const Tile& task, int worker) {

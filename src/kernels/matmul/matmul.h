@@ -51,6 +51,7 @@ class Matmul {
   static Products FastestProducts();
   static void CopyOut(const Tile& tile, const float* products);
   void SplitRows(const float* x, int64_t m, int64_t k);
+  const float* SliceRows(const float* x, int64_t m, int64_t k);
   bool MultiplySplit(const Tile& tile, int worker);
   bool MultiplyPacked(const Tile& task, int worker);
   void MultiplyPlain(const Tile& task, int worker);

@@ -171,14 +171,14 @@ TEST(GemvTest, PacksBlocksOfRows) {
   for (const auto& [name, kernels] : RunnableKernels()) {
     for (int64_t block : {8, 16}) {
       for (int64_t k : {32, 96}) {
-        const int64_t rows = 3 * block;
-        std::vector<uint16_t> weights(rows * k);
+        const int64_t rows = 3 * block, stride = k + 5;
+        std::vector<uint16_t> weights(rows * stride);
         for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<uint16_t>(0x3f80 + i);
         std::vector<float> packed(rows * k + 1, 77.0f);
-        kernels->pack(weights.data(), rows, k, block, packed.data());
+        kernels->pack(weights.data(), stride, rows, k, block, packed.data());
         for (int64_t row = 0; row < rows; ++row) {
           for (int64_t j = 0; j < k; ++j) {
-            ASSERT_EQ(packed[row / block * block * k + j * block + row % block], Widened(weights[row * k + j]))
+            ASSERT_EQ(packed[row / block * block * k + j * block + row % block], Widened(weights[row * stride + j]))
                 << name << " block " << block << " at " << row << "," << j;
           }
         }
@@ -316,15 +316,18 @@ TEST_P(MatmulTest, RowsOfALargeBatchEqualTheSameRowsInASmallerOne) {
 TEST(OnednnGemmTest, PackedProductsEqualDoubleReferenceWhereSupported) {
   if (!HasOnednn()) GTEST_SKIP() << "this build has no oneDNN";
   PackedGemm gemm;
-  EXPECT_EQ(gemm.Block({32, 65, 96}), 0) << "65 outputs are no whole blocks";
+  EXPECT_EQ(gemm.Block({32, 65, 96}, GemmOutput::kPut), 0) << "65 outputs are no whole blocks";
   for (int64_t m : {1, 16, 77, 128}) {
     for (int64_t n : {16, 64, 128}) {
       const Problem p = RandomProblem(m, n, 96, false);
-      const int64_t block = gemm.Block({m, n, p.k});
-      if (block == 0) GTEST_SKIP() << "oneDNN has no kernels for packed weights here";
       std::vector<float> packed(n * p.k), y(m * n);
-      kGemvScalar.pack(p.w.data(), n, p.k, block, packed.data());
-      ASSERT_TRUE(gemm.Run({m, n, p.k}, p.x.data(), packed.data(), y.data()));
+      for (const GemmOutput output : {GemmOutput::kPut, GemmOutput::kAdd}) {
+        const int64_t block = gemm.Block({m, n, p.k}, output);
+        if (block == 0) GTEST_SKIP() << "oneDNN has no kernels for packed weights here";
+        kGemvScalar.pack(p.w.data(), p.k, n, p.k, block, packed.data());
+        ASSERT_TRUE(gemm.Run({m, n, p.k}, p.x.data(), packed.data(), output, y.data()));
+      }
+      for (float& sum : y) sum /= 2;
       ExpectClose(p, y, n, 0, "packed");
     }
   }
@@ -339,15 +342,15 @@ TEST(OnednnGemmTest, Bf16ProductsEqualDoubleReferenceWhereSupported) {
     std::vector<uint16_t> high(p.x.size()), middle(p.x.size()), low(p.x.size());
     kGemvScalar.split(p.x.data(), p.x.size(), high.data(), middle.data(), low.data());
     std::vector<float> y(m * 65);
-    if (!gemm.Run({m, 65, 72}, high.data(), p.w.data(), Bf16Gemm::Output::kPut, y.data())) {
+    if (!gemm.Run({m, 65, 72}, high.data(), p.w.data(), GemmOutput::kPut, y.data())) {
       GTEST_SKIP() << "oneDNN has no BF16 here";
     }
     // A BF16 number has eight significant bits: rounding to nearest moves a value by at most 2^-8 of itself, and what
     // is left by at most 2^-8 of that.
     ExpectClose(p, y, 65, 0x1p-8, "high parts alone");
-    ASSERT_TRUE(gemm.Run({m, 65, 72}, middle.data(), p.w.data(), Bf16Gemm::Output::kAdd, y.data()));
+    ASSERT_TRUE(gemm.Run({m, 65, 72}, middle.data(), p.w.data(), GemmOutput::kAdd, y.data()));
     ExpectClose(p, y, 65, 0x1p-16, "high and middle parts");
-    ASSERT_TRUE(gemm.Run({m, 65, 72}, low.data(), p.w.data(), Bf16Gemm::Output::kAdd, y.data()));
+    ASSERT_TRUE(gemm.Run({m, 65, 72}, low.data(), p.w.data(), GemmOutput::kAdd, y.data()));
     ExpectClose(p, y, 65, 0x1p-22, "all parts");
   }
 }

@@ -16,8 +16,8 @@ PackedGemm::PackedGemm() = default;
 PackedGemm::~PackedGemm() = default;
 PackedGemm::PackedGemm(PackedGemm&&) noexcept = default;
 
-int64_t PackedGemm::Block(const GemmShape&) { return 0; }
-bool PackedGemm::Run(const GemmShape&, const float*, const float*, float*) { return false; }
+int64_t PackedGemm::Block(const GemmShape&, GemmOutput) { return 0; }
+bool PackedGemm::Run(const GemmShape&, const float*, const float*, GemmOutput, float*) { return false; }
 
 struct Bf16Gemm::State {};
 
@@ -25,6 +25,6 @@ Bf16Gemm::Bf16Gemm() = default;
 Bf16Gemm::~Bf16Gemm() = default;
 Bf16Gemm::Bf16Gemm(Bf16Gemm&&) noexcept = default;
 
-bool Bf16Gemm::Run(const GemmShape&, const uint16_t*, const uint16_t*, Output, float*) { return false; }
+bool Bf16Gemm::Run(const GemmShape&, const uint16_t*, const uint16_t*, GemmOutput, float*) { return false; }
 
 }  // namespace haypile

@@ -73,16 +73,21 @@ struct CompiledGemm {
   }
 };
 
-// The library's own scratchpad belongs to the thread that made the primitive, not to the one that runs it.
-dnnl::primitive_attr OwnScratchpad() {
+dnnl::primitive_attr AttributesFor(GemmOutput output) {
   dnnl::primitive_attr attributes;
+  // The library's own scratchpad belongs to the thread that made the primitive, not to the one that runs it.
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (output == GemmOutput::kAdd) {
+    dnnl::post_ops add;
+    add.append_sum();
+    attributes.set_post_ops(add);
+  }
   return attributes;
 }
 
 // A row of points with k channels each, in the order of their memory, to one with n: as a convolution with a window of
 // one point. Only kernels compiled for the shape will do: the others are slower than SGEMM.
-CompiledGemm CompilePacked(const dnnl::engine& engine, const GemmShape& shape) {
+CompiledGemm CompilePacked(const dnnl::engine& engine, const GemmShape& shape, GemmOutput output) {
   using Memory = dnnl::memory;
   using Convolution = dnnl::convolution_forward;
   constexpr auto kFp32 = Memory::data_type::f32;
@@ -95,7 +100,7 @@ CompiledGemm CompilePacked(const dnnl::engine& engine, const GemmShape& shape) {
     const Memory::desc w({shape.n, shape.k, 1, 1}, kFp32, order);
     const Convolution::desc what(dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, x, w, y,
                                  {1, 1}, {0, 0}, {0, 0});
-    const Convolution::primitive_desc description(what, OwnScratchpad(), engine, /*allow_empty=*/true);
+    const Convolution::primitive_desc description(what, AttributesFor(output), engine, /*allow_empty=*/true);
     if (!description || std::string_view(description.impl_info_str()).substr(0, 7) != "jit_1x1") continue;
     return CompiledGemm(description, Convolution(description), engine, block);
   }
@@ -129,16 +134,16 @@ bool SgemmOnThisThread(const GemmShape& shape, const float* x, int64_t x_stride,
 
 struct PackedGemm::State {
   Library library;
-  std::map<GemmShape, CompiledGemm> compiled;
+  std::map<std::pair<GemmShape, GemmOutput>, CompiledGemm> compiled;
 
-  CompiledGemm& Get(const GemmShape& shape) {
-    if (auto found = compiled.find(shape); found != compiled.end()) return found->second;
+  CompiledGemm& Get(const GemmShape& shape, GemmOutput output) {
+    if (auto found = compiled.find({shape, output}); found != compiled.end()) return found->second;
     CompiledGemm gemm;
     try {
-      gemm = CompilePacked(library.engine(), shape);
+      gemm = CompilePacked(library.engine(), shape, output);
     } catch (const dnnl::error&) {  // none, then
     }
-    return compiled.emplace(shape, std::move(gemm)).first->second;
+    return compiled.emplace(std::pair(shape, output), std::move(gemm)).first->second;
   }
 };
 
@@ -146,15 +151,15 @@ PackedGemm::PackedGemm() : state_(std::make_unique<State>()) {}
 PackedGemm::~PackedGemm() = default;
 PackedGemm::PackedGemm(PackedGemm&&) noexcept = default;
 
-int64_t PackedGemm::Block(const GemmShape& shape) {
+int64_t PackedGemm::Block(const GemmShape& shape, GemmOutput output) {
   const SingleThreadedOpenMp single;
-  return state_->Get(shape).block;
+  return state_->Get(shape, output).block;
 }
 
-bool PackedGemm::Run(const GemmShape& shape, const float* x, const float* packed, float* y) {
+bool PackedGemm::Run(const GemmShape& shape, const float* x, const float* packed, GemmOutput output, float* y) {
   const SingleThreadedOpenMp single;
   try {
-    state_->Get(shape).Run(state_->library.stream(), x, packed, y);
+    state_->Get(shape, output).Run(state_->library.stream(), x, packed, y);
     return true;
   } catch (const dnnl::error&) {
     return false;
@@ -163,22 +168,16 @@ bool PackedGemm::Run(const GemmShape& shape, const float* x, const float* packed
 
 struct Bf16Gemm::State {
   Library library;
-  std::map<std::pair<GemmShape, Output>, CompiledGemm> compiled;
+  std::map<std::pair<GemmShape, GemmOutput>, CompiledGemm> compiled;
 
-  CompiledGemm& Get(const GemmShape& shape, Output output) {
+  CompiledGemm& Get(const GemmShape& shape, GemmOutput output) {
     if (auto found = compiled.find({shape, output}); found != compiled.end()) return found->second;
     using Memory = dnnl::memory;
     const Memory::desc x({shape.m, shape.k}, Memory::data_type::bf16, Memory::dims{shape.k, 1});
     const Memory::desc w({shape.k, shape.n}, Memory::data_type::bf16, Memory::dims{1, shape.k});
     const Memory::desc y({shape.m, shape.n}, Memory::data_type::f32, Memory::dims{shape.n, 1});
-    dnnl::primitive_attr attributes = OwnScratchpad();
-    if (output == Output::kAdd) {
-      dnnl::post_ops add;
-      add.append_sum();
-      attributes.set_post_ops(add);
-    }
     const dnnl::engine& engine = library.engine();
-    const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(x, w, y), attributes, engine);
+    const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(x, w, y), AttributesFor(output), engine);
     CompiledGemm gemm(description, dnnl::matmul(description), engine, 0);
     return compiled.emplace(std::pair(shape, output), std::move(gemm)).first->second;
   }
@@ -188,7 +187,7 @@ Bf16Gemm::Bf16Gemm() : state_(std::make_unique<State>()) {}
 Bf16Gemm::~Bf16Gemm() = default;
 Bf16Gemm::Bf16Gemm(Bf16Gemm&&) noexcept = default;
 
-bool Bf16Gemm::Run(const GemmShape& shape, const uint16_t* x, const uint16_t* w, Output output, float* y) {
+bool Bf16Gemm::Run(const GemmShape& shape, const uint16_t* x, const uint16_t* w, GemmOutput output, float* y) {
   const SingleThreadedOpenMp single;
   try {
     state_->Get(shape, output).Run(state_->library.stream(), x, w, y);

@@ -28,10 +28,14 @@ struct GemmShape {
 bool SgemmOnThisThread(const GemmShape& shape, const float* x, int64_t x_stride, const float* w, int64_t w_stride,
                        float* y, int64_t y_stride);
 
+// Whether products are put into y or added to it.
+enum class GemmOutput { kPut, kAdd };
+
 // y[m][n] = x[m][k] * w[n][k]^T in FP32, all densely packed, with weights in the order in which the library's kernels
 // read them: packed[n / block][k][n % block]. To the library this is a convolution whose window is one point: its
 // kernels for these pack nothing themselves, which SGEMM does at every call, and come nearer to the processor's limit.
-// Compiled products are kept per shape. One object per worker: not thread-safe.
+// Each output is one sum in the order of k, whatever the shape: few k at a time keep roundings small. Compiled products
+// are kept per shape. One object per worker: not thread-safe.
 class PackedGemm {
  public:
   PackedGemm();
@@ -40,26 +44,25 @@ class PackedGemm {
 
   // The block of weights for products of this shape, a multiple of 8, of which n and k are multiples; 0: the library
   // has no such kernel here, and Run must not be called.
-  int64_t Block(const GemmShape& shape);
+  int64_t Block(const GemmShape& shape, GemmOutput output);
   // False when the library fails, as for want of memory; y then holds anything.
-  bool Run(const GemmShape& shape, const float* x, const float* packed, float* y);
+  bool Run(const GemmShape& shape, const float* x, const float* packed, GemmOutput output, float* y);
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
-// y[m][n] = x[m][k] * w[n][k]^T with BF16 inputs and FP32 sums and output, all densely packed; the product is put into
-// y or added to it. Compiled products are kept per shape. One object per worker: not thread-safe.
+// y[m][n] = x[m][k] * w[n][k]^T with BF16 inputs and FP32 sums and output, all densely packed. Compiled products are
+// kept per shape. One object per worker: not thread-safe.
 class Bf16Gemm {
  public:
   Bf16Gemm();
   ~Bf16Gemm();
   Bf16Gemm(Bf16Gemm&&) noexcept;
 
-  enum class Output { kPut, kAdd };
   // False when the library cannot do it (then nothing was written).
-  bool Run(const GemmShape& shape, const uint16_t* x, const uint16_t* w, Output output, float* y);
+  bool Run(const GemmShape& shape, const uint16_t* x, const uint16_t* w, GemmOutput output, float* y);
 
  private:
   struct State;
