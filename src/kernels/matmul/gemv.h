@@ -19,6 +19,8 @@ struct GemvTask {
   float* y = nullptr;
   int64_t y_stride = 0;
   const float* bias = nullptr;  // [rows] or null
+  // The rows of weights that this worker most likely reads next, asked for at the end; null: none.
+  const uint16_t* next_weights = nullptr;
 };
 
 // One instruction set's kernels. `prepare` puts a row of x into the order that `run` of the same set wants it in.

@@ -60,10 +60,13 @@ struct GemvVector {
     if constexpr (First + kNow < Count) StoreSums<Count, First + kNow>(acc, sums);
   }
 
-  // Outputs of R weight rows from `row` on and M activation rows from `first` on.
+  // Outputs of R weight rows from `row` on and M activation rows from `first` on. Meanwhile asks for the R rows after
+  // these, or for those after the task.
   template <int M, int R>
   static __attribute__((noinline)) void Tile(const GemvTask& t, int64_t row, int64_t first) {
     const int64_t k = t.k;
+    const bool last = row + 2 * R > t.rows;
+    const uint16_t* ahead = last && t.next_weights != nullptr ? t.next_weights : t.weights + (row + R) * k;
     const int64_t whole = k / kBlock * kBlock;
     const uint16_t* w = t.weights + row * k;
     const float* x = t.x + first * k;
@@ -73,7 +76,7 @@ struct GemvVector {
 #pragma GCC unroll 4
       for (int r = 0; r < R; ++r) {
         const U pair = LoadVec<U>(w + r * k + j);
-        __builtin_prefetch(w + (r + R) * k + j);
+        __builtin_prefetch(ahead + r * k + j);
         even[r] = (F)(pair << 16);
         odd[r] = (F)(pair & 0xffff0000u);
       }

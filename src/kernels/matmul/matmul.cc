@@ -34,7 +34,7 @@ constexpr int64_t kPackStep = 32;
 // Row counts of BF16 products are rounded up to this, so that few shapes are ever compiled.
 constexpr int64_t kBf16RowStep = 16;
 // Weights that one GEMV task reads: a few microseconds of memory bandwidth.
-constexpr int64_t kGemvTaskBytes = 32 << 10;
+constexpr int64_t kGemvTaskBytes = 64 << 10;
 constexpr int64_t kGemvRowStep = 8;
 // Rows of x that one pass over a task's weights takes, so that they stay in the second-level cache.
 constexpr int64_t kGemvBlockRows = kGemmRows;
@@ -141,10 +141,18 @@ void Matmul::RunGemv(const float* x, int64_t m, std::span<const MatmulOutput> ou
   const int64_t rows_per_task =
       RoundUp(std::max<int64_t>(kGemvTaskBytes / (k * static_cast<int64_t>(sizeof(uint16_t))), 1), kGemvRowStep);
   const auto tasks_of = [&](const MatmulOutput& output) { return CeilDiv(output.weights.rows, rows_per_task); };
+  const auto tasks = static_cast<size_t>(CountTasks(outputs, tasks_of));
   const auto body = [&](size_t index, int /*worker*/) {
     int64_t place = 0;
     const MatmulOutput& output = outputs[FindOutput(outputs, index, tasks_of, &place)];
     const int64_t first = place * rows_per_task;
+    const uint16_t* next_weights = nullptr;
+    const size_t after = index + static_cast<size_t>(pool_.size());
+    if (after < tasks) {
+      int64_t next_place = 0;
+      const MatmulOutput& next = outputs[FindOutput(outputs, after, tasks_of, &next_place)];
+      next_weights = next.weights.data + next_place * rows_per_task * k;
+    }
     for (int64_t i = 0; i < m; i += kGemvBlockRows) {
       kernels.run({.weights = output.weights.data + first * k,
                    .rows = std::min(rows_per_task, output.weights.rows - first),
@@ -153,10 +161,11 @@ void Matmul::RunGemv(const float* x, int64_t m, std::span<const MatmulOutput> ou
                    .m = std::min(kGemvBlockRows, m - i),
                    .y = output.y + i * output.y_stride + first,
                    .y_stride = output.y_stride,
-                   .bias = output.bias != nullptr ? output.bias + first : nullptr});
+                   .bias = output.bias != nullptr ? output.bias + first : nullptr,
+                   .next_weights = next_weights});
     }
   };
-  pool_.ParallelFor(CountTasks(outputs, tasks_of), std::cref(body));
+  pool_.ParallelFor(tasks, std::cref(body));
 }
 
 // The high parts of all rows, then the middle ones, then the low ones; each padded with rows of zero to the step of
