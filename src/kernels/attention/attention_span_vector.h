@@ -22,9 +22,6 @@ namespace {
 template <int N, FloatProducts kProducts>
 class SpanKernel {
  public:
-  using F = typename Vec<N>::F;
-  using I = typename Vec<N>::I;
-
   explicit SpanKernel(const AttentionSpan& span)
       : span_(span),
         tiles_(span),
@@ -74,15 +71,8 @@ class SpanKernel {
   void ForTurns(Visit visit) const {
     constexpr int kFused = SpanTiles<N, kProducts>::kFused;
     for (int first = 0; first < span_.rows; first += kFused) {
-      VisitRows<kFused>(first, std::min(kFused, span_.rows - first), visit);
+      VisitRows<1, kFused>(first, std::min(kFused, span_.rows - first), visit);
     }
-  }
-  template <int R, typename Visit>
-  static void VisitRows(int first, int rows, Visit visit) {
-    if constexpr (R > 1) {
-      if (rows < R) return VisitRows<R - 1>(first, rows, visit);
-    }
-    visit.template operator()<R>(first);
   }
 
   const AttentionSpan& span_;

@@ -48,13 +48,13 @@ inline __attribute__((always_inline)) void SumProducts(const float* rows, int64_
   }
 }
 
-// Calls visit<R>(row), rows row .. row + R - 1, for R = rows, which is kLeastRows to kRows.
-template <int N, int R = DecodedShape<N>::kRows, typename Visit>
+// Calls visit<R>(row), rows row .. row + R - 1, for R = rows, which is kLeast to kMost.
+template <int kLeast, int kMost, typename Visit>
 inline void VisitRows(int row, int rows, Visit visit) {
-  if constexpr (R > kLeastRows) {
-    if (rows < R) return VisitRows<N, R - 1>(row, rows, visit);
+  if constexpr (kMost > kLeast) {
+    if (rows < kMost) return VisitRows<kLeast, kMost - 1>(row, rows, visit);
   }
-  visit.template operator()<R>(row);
+  visit.template operator()<kMost>(row);
 }
 
 // Calls visit<R>(first row) for all rows, at least kLeastRows, in as few groups as registers allow, of about the same
@@ -65,7 +65,7 @@ inline void ForDecodedRows(int rows, Visit visit) {
   const int least = rows / groups, with_one_more = rows % groups;
   for (int group = 0, first = 0; group < groups; ++group) {
     const int count = least + (group < with_one_more ? 1 : 0);
-    VisitRows<N>(first, count, visit);
+    VisitRows<kLeastRows, DecodedShape<N>::kRows>(first, count, visit);
     first += count;
   }
 }
