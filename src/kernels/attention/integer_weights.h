@@ -37,7 +37,7 @@ class IntegerWeights {
     for (int row = 0; row < rows_; ++row) {
       const float* weights = weights_ + row * kBlockTokens;
       sums_[row] = RoundToInt16<N, kSums>(tokens_, inverses_[row], integers_[row],
-                                   [&](int i) { return LoadVec<F>(weights + i) * LoadVec<F>(scales + i); });
+                                          [&](int i) { return LoadVec<F>(weights + i) * LoadVec<F>(scales + i); });
     }
   }
 

@@ -244,7 +244,7 @@ class SpanKeys {
         const float* query = t_.QueryRow(first_row_ + r) + group * group_dims;
         const IntegerStep step = IntegerStep::Finest(LargestMagnitude<N>(query, group_dims));
         const int32_t sum = RoundToInt16<N, true>(group_dims, step.inverse, IntegerQuery(r) + group * group_dims,
-                                            [&](int i) { return LoadVec<F>(query + i); });
+                                                  [&](int i) { return LoadVec<F>(query + i); });
         steps_[group][r] = Reader::kFactor * step.step;
         starts_[group][r] = -Reader::kOffset * sum;
       }

@@ -250,7 +250,7 @@ class SpanValues {
   __attribute__((noinline)) void WeighInts() {
     t_.template DecodeValueScales<kScale>(t_.span.decoded);
     IntegerWeights<N, R, true> weights(R, t_.tiles * kTileTokens, t_.ScoreRow(first_row_), t_.weight_max + first_row_,
-                                 t_.v_side.scale_groups, t_.span.decoded);
+                                       t_.v_side.scale_groups, t_.span.decoded);
     const int blocks_of_group = t_.v_side.scale_elements / kBlockLanes;
     for (int group = 0, dim_block = 0; group < t_.v_side.scale_groups; ++group) {
       weights.Take(group);

@@ -43,8 +43,8 @@ class SpanWidened {
   void Weigh() {
     ForIntegers(t_.kv.v_format, t_.head_dim, [&]<typename Reader, BlockScale kScale, int>() {
       t_.template DecodeValueScales<kScale>(ValueScales());
-      IntegerWeights<N, kMaxSpanRows, false> weights(t_.span.rows, t_.tiles * kTileTokens, t_.ScoreRow(0), t_.weight_max,
-                                              t_.v_side.scale_groups, ValueScales());
+      IntegerWeights<N, kMaxSpanRows, false> weights(t_.span.rows, t_.tiles * kTileTokens, t_.ScoreRow(0),
+                                                     t_.weight_max, t_.v_side.scale_groups, ValueScales());
       const int blocks = t_.v_side.scale_elements / kBlockLanes;
       for (int group = 0; group < t_.v_side.scale_groups; ++group) {
         weights.Take(group);
@@ -131,7 +131,8 @@ class SpanWidened {
       for (int dim = 0; dim < t_.head_dim; dim += group_dims) {
         const float* query = t_.QueryRow(row) + dim;
         const IntegerStep step = IntegerStep::Finest(LargestMagnitude<N>(query, group_dims));
-        RoundToInt16<N, false>(group_dims, step.inverse, Queries(row) + dim, [&](int i) { return LoadVec<F>(query + i); });
+        RoundToInt16<N, false>(group_dims, step.inverse, Queries(row) + dim,
+                               [&](int i) { return LoadVec<F>(query + i); });
         query_step_[dim / group_dims][row] = Reader::kFactor * step.step;
       }
     }

@@ -95,8 +95,8 @@ const GemvKernels& GemvKernelsFor(Isa isa) {
 // Rows of x times a panel of rows of W.
 struct Matmul::Tile {
   const MatmulOutput* output = nullptr;
-  const float* x = nullptr;  // all of x, FP32
-  const float* slices = nullptr;
+  const float* x = nullptr;       // all of x, FP32
+  const float* slices = nullptr;  // the same as [slice][x_rows][columns of a slice], or null
   int64_t x_rows = 0;
   int64_t first_row = 0;  // of x
   int64_t rows = 0;

@@ -299,9 +299,10 @@ TEST_P(MatmulTest, SeveralOutputsShareTheInput) {
 INSTANTIATE_TEST_SUITE_P(EveryLevel, MatmulTest, testing::ValuesIn(kEveryIsa),
                          [](const auto& test) { return std::string(IsaName(test.param)); });
 
-// Rows of a prompt give the same in any chunk of at least 32 rows (of fewer, see GemvTest above), so long as the
-// library adds up in an order that does not depend on the number of rows, as it does.
+// Rows of a prompt give the same in any chunk of at least 32 rows (of fewer, see GemvTest above), where the library has
+// kernels for packed weights: SGEMM rounds differently for other numbers of rows.
 TEST_P(MatmulTest, RowsOfALargeBatchEqualTheSameRowsInASmallerOne) {
+  if (HasOnednn() && PackedGemm().Block({128, 64, 352}, GemmOutput::kPut) == 0) GTEST_SKIP() << "no such kernels here";
   const Problem whole = RandomProblem(300, 192, 1056, false);
   const auto all = Multiply(whole, 2);
   for (const auto& [first, rows] : {std::pair<int64_t, int64_t>{0, 32}, {64, 129}, {37, 45}}) {
