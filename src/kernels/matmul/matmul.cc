@@ -31,8 +31,9 @@ constexpr int64_t kSplitParts = 3;
 constexpr int64_t kMostSliceColumns = 384;
 constexpr int64_t kLeastSliceColumns = 128;
 constexpr int64_t kPackStep = 32;
-// Row counts of BF16 products are rounded up to this, so that few shapes are ever compiled.
-constexpr int64_t kBf16RowStep = 16;
+// Row counts of products that the library compiles for their shape are rounded up to this, so that these are few.
+constexpr int64_t kRowStep = 16;
+static_assert(kTileRows % kRowStep == 0);
 // Weights that one GEMV task reads: a few microseconds of memory bandwidth.
 constexpr int64_t kGemvTaskBytes = 64 << 10;
 constexpr int64_t kGemvRowStep = 8;
@@ -96,7 +97,7 @@ const GemvKernels& GemvKernelsFor(Isa isa) {
 struct Matmul::Tile {
   const MatmulOutput* output = nullptr;
   const float* x = nullptr;       // all of x, FP32
-  const float* slices = nullptr;  // the same as [slice][x_rows][columns of a slice], or null
+  const float* slices = nullptr;  // the same from SliceRows
   int64_t x_rows = 0;
   int64_t first_row = 0;  // of x
   int64_t rows = 0;
@@ -111,7 +112,7 @@ Matmul::Matmul(ThreadPool& pool, Products products)
 
 Status Matmul::Reserve(int64_t m, int64_t k) {
   const int64_t activation_bytes = products_ == Products::kSplitBf16 ? 2 * kSplitParts : 4;
-  HAYPILE_TRY(Grow(x_, RoundUp(m, kBf16RowStep) * k * activation_bytes));
+  HAYPILE_TRY(Grow(x_, RoundUp(m, kRowStep) * k * activation_bytes));
   for (auto& panel : panels_) {
     HAYPILE_TRY(Grow(panel, PanelBytes(k)));
   }
@@ -168,11 +169,10 @@ void Matmul::RunGemv(const float* x, int64_t m, std::span<const MatmulOutput> ou
   pool_.ParallelFor(tasks, std::cref(body));
 }
 
-// The high parts of all rows, then the middle ones, then the low ones; each padded with rows of zero to the step of
-// BF16 products.
+// The high parts of all rows, then the middle ones, then the low ones; each padded with rows of zero to kRowStep.
 void Matmul::SplitRows(const float* x, int64_t m, int64_t k) {
   const GemvKernels& kernels = GemvKernelsFor(ActiveIsa());
-  const int64_t padded = RoundUp(m, kBf16RowStep);
+  const int64_t padded = RoundUp(m, kRowStep);
   uint16_t* high = x_.as<uint16_t>();
   uint16_t* middle = high + padded * k;
   uint16_t* low = middle + padded * k;
@@ -183,17 +183,21 @@ void Matmul::SplitRows(const float* x, int64_t m, int64_t k) {
   for (uint16_t* part : {high, middle, low}) std::memset(part + m * k, 0, (padded - m) * k * sizeof(uint16_t));
 }
 
-// x as [slice][m][columns of a slice]; null if k has no slices.
+// x as [slice][rows][columns of a slice], each slice padded with rows of zero to kRowStep; null if k has no slices.
 const float* Matmul::SliceRows(const float* x, int64_t m, int64_t k) {
   const int64_t columns = SliceColumns(k);
-  if (columns == 0 || columns == k) return columns == 0 ? nullptr : x;
+  if (columns == 0) return nullptr;
+  const int64_t padded = RoundUp(m, kRowStep);
   float* slices = x_.as<float>();
   const auto slice_row = [&](size_t i, int /*worker*/) {
     for (int64_t j = 0; j < k; j += columns) {
-      std::memcpy(slices + j * m + i * columns, x + i * k + j, columns * sizeof(float));
+      std::memcpy(slices + j * padded + i * columns, x + i * k + j, columns * sizeof(float));
     }
   };
   pool_.ParallelFor(m, std::cref(slice_row));
+  for (int64_t j = 0; j < k; j += columns) {
+    std::memset(slices + j * padded + m * columns, 0, (padded - m) * columns * sizeof(float));
+  }
   return slices;
 }
 
@@ -252,10 +256,10 @@ void Matmul::CopyOut(const Tile& tile, const float* products) {
 bool Matmul::MultiplySplit(const Tile& tile, int worker) {
   const int64_t k = tile.output->weights.columns;
   const uint16_t* weights = tile.output->weights.data + tile.first_column * k;
-  const GemmShape shape{RoundUp(tile.rows, kBf16RowStep), tile.columns, k};
+  const GemmShape shape{RoundUp(tile.rows, kRowStep), tile.columns, k};
   const uint16_t* part = x_.as<uint16_t>() + tile.first_row * k;
   float* sums = panels_[worker].as<float>();
-  for (int i = 0; i < kSplitParts; ++i, part += RoundUp(tile.x_rows, kBf16RowStep) * k) {
+  for (int i = 0; i < kSplitParts; ++i, part += RoundUp(tile.x_rows, kRowStep) * k) {
     const auto output_of = i == 0 ? GemmOutput::kPut : GemmOutput::kAdd;
     if (!bf16_[worker].Run(shape, part, weights, output_of, sums)) return false;
   }
@@ -275,14 +279,14 @@ bool Matmul::MultiplyPacked(const Tile& task, int worker) {
     const GemmOutput output = first == 0 ? GemmOutput::kPut : GemmOutput::kAdd;
     int64_t packed_block = 0;
     const bool done = ForTiles(task, [&](const Tile& tile) {
-      const GemmShape shape{tile.rows, tile.columns, columns};
+      const GemmShape shape{RoundUp(tile.rows, kRowStep), tile.columns, columns};
       const int64_t block = gemm.Block(shape, output);
       if (block == 0) return false;
       if (block != packed_block) {
         GemvKernelsFor(ActiveIsa()).pack(weights + first, k, task.columns, columns, block, panel);
         packed_block = block;
       }
-      const float* x = task.slices + first * task.x_rows + tile.first_row * columns;
+      const float* x = task.slices + first * RoundUp(task.x_rows, kRowStep) + tile.first_row * columns;
       return gemm.Run(shape, x, panel, output, products + (tile.first_row - task.first_row) * task.columns);
     });
     if (!done) return false;

@@ -29,24 +29,6 @@ class SingleThreadedOpenMp {
   int before_;
 };
 
-// Made for the first product, so that objects that are never used cost nothing.
-class Library {
- public:
-  const dnnl::engine& engine() {
-    if (!engine_) {
-      engine_.emplace(dnnl::engine::kind::cpu, 0);
-      stream_.emplace(*engine_);
-    }
-    return *engine_;
-  }
-  // After engine().
-  dnnl::stream& stream() { return *stream_; }
-
- private:
-  std::optional<dnnl::engine> engine_;
-  std::optional<dnnl::stream> stream_;
-};
-
 struct CompiledGemm {
   dnnl::primitive primitive;
   dnnl::memory x, w, y, scratchpad;
@@ -71,6 +53,43 @@ struct CompiledGemm {
                       {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}, {DNNL_ARG_SCRATCHPAD, scratchpad}});
     stream.wait();
   }
+};
+
+// Products by shape, compiled when first asked for by Compile(engine, shape, output); an empty one where the library
+// fails. The engine is made then too, so that objects that are never used cost nothing.
+template <CompiledGemm (*Compile)(const dnnl::engine&, const GemmShape&, GemmOutput)>
+class CompiledGemms {
+ public:
+  CompiledGemm& Get(const GemmShape& shape, GemmOutput output) {
+    if (auto found = compiled_.find({shape, output}); found != compiled_.end()) return found->second;
+    const SingleThreadedOpenMp single;
+    CompiledGemm gemm;
+    try {
+      if (!engine_) engine_.emplace(dnnl::engine::kind::cpu, 0);
+      if (!stream_) stream_.emplace(*engine_);
+      gemm = Compile(*engine_, shape, output);
+    } catch (const dnnl::error&) {  // none, then
+    }
+    return compiled_.emplace(std::pair(shape, output), std::move(gemm)).first->second;
+  }
+
+  // False if there is none or the library fails.
+  bool Run(const GemmShape& shape, GemmOutput output, const void* x, const void* w, void* y) {
+    CompiledGemm& gemm = Get(shape, output);
+    if (!gemm.primitive) return false;
+    const SingleThreadedOpenMp single;
+    try {
+      gemm.Run(*stream_, x, w, y);
+      return true;
+    } catch (const dnnl::error&) {
+      return false;
+    }
+  }
+
+ private:
+  std::optional<dnnl::engine> engine_;
+  std::optional<dnnl::stream> stream_;
+  std::map<std::pair<GemmShape, GemmOutput>, CompiledGemm> compiled_;
 };
 
 dnnl::primitive_attr AttributesFor(GemmOutput output) {
@@ -107,6 +126,15 @@ CompiledGemm CompilePacked(const dnnl::engine& engine, const GemmShape& shape, G
   return {};
 }
 
+CompiledGemm CompileBf16(const dnnl::engine& engine, const GemmShape& shape, GemmOutput output) {
+  using Memory = dnnl::memory;
+  const Memory::desc x({shape.m, shape.k}, Memory::data_type::bf16, Memory::dims{shape.k, 1});
+  const Memory::desc w({shape.k, shape.n}, Memory::data_type::bf16, Memory::dims{1, shape.k});
+  const Memory::desc y({shape.m, shape.n}, Memory::data_type::f32, Memory::dims{shape.n, 1});
+  const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(x, w, y), AttributesFor(output), engine);
+  return CompiledGemm(description, dnnl::matmul(description), engine, 0);
+}
+
 }  // namespace
 
 bool HasOnednn() { return true; }
@@ -133,54 +161,21 @@ bool SgemmOnThisThread(const GemmShape& shape, const float* x, int64_t x_stride,
 }
 
 struct PackedGemm::State {
-  Library library;
-  std::map<std::pair<GemmShape, GemmOutput>, CompiledGemm> compiled;
-
-  CompiledGemm& Get(const GemmShape& shape, GemmOutput output) {
-    if (auto found = compiled.find({shape, output}); found != compiled.end()) return found->second;
-    CompiledGemm gemm;
-    try {
-      gemm = CompilePacked(library.engine(), shape, output);
-    } catch (const dnnl::error&) {  // none, then
-    }
-    return compiled.emplace(std::pair(shape, output), std::move(gemm)).first->second;
-  }
+  CompiledGemms<CompilePacked> gemms;
 };
 
 PackedGemm::PackedGemm() : state_(std::make_unique<State>()) {}
 PackedGemm::~PackedGemm() = default;
 PackedGemm::PackedGemm(PackedGemm&&) noexcept = default;
 
-int64_t PackedGemm::Block(const GemmShape& shape, GemmOutput output) {
-  const SingleThreadedOpenMp single;
-  return state_->Get(shape, output).block;
-}
+int64_t PackedGemm::Block(const GemmShape& shape, GemmOutput output) { return state_->gemms.Get(shape, output).block; }
 
 bool PackedGemm::Run(const GemmShape& shape, const float* x, const float* packed, GemmOutput output, float* y) {
-  const SingleThreadedOpenMp single;
-  try {
-    state_->Get(shape, output).Run(state_->library.stream(), x, packed, y);
-    return true;
-  } catch (const dnnl::error&) {
-    return false;
-  }
+  return state_->gemms.Run(shape, output, x, packed, y);
 }
 
 struct Bf16Gemm::State {
-  Library library;
-  std::map<std::pair<GemmShape, GemmOutput>, CompiledGemm> compiled;
-
-  CompiledGemm& Get(const GemmShape& shape, GemmOutput output) {
-    if (auto found = compiled.find({shape, output}); found != compiled.end()) return found->second;
-    using Memory = dnnl::memory;
-    const Memory::desc x({shape.m, shape.k}, Memory::data_type::bf16, Memory::dims{shape.k, 1});
-    const Memory::desc w({shape.k, shape.n}, Memory::data_type::bf16, Memory::dims{1, shape.k});
-    const Memory::desc y({shape.m, shape.n}, Memory::data_type::f32, Memory::dims{shape.n, 1});
-    const dnnl::engine& engine = library.engine();
-    const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(x, w, y), AttributesFor(output), engine);
-    CompiledGemm gemm(description, dnnl::matmul(description), engine, 0);
-    return compiled.emplace(std::pair(shape, output), std::move(gemm)).first->second;
-  }
+  CompiledGemms<CompileBf16> gemms;
 };
 
 Bf16Gemm::Bf16Gemm() : state_(std::make_unique<State>()) {}
@@ -188,13 +183,7 @@ Bf16Gemm::~Bf16Gemm() = default;
 Bf16Gemm::Bf16Gemm(Bf16Gemm&&) noexcept = default;
 
 bool Bf16Gemm::Run(const GemmShape& shape, const uint16_t* x, const uint16_t* w, GemmOutput output, float* y) {
-  const SingleThreadedOpenMp single;
-  try {
-    state_->Get(shape, output).Run(state_->library.stream(), x, w, y);
-    return true;
-  } catch (const dnnl::error&) {
-    return false;
-  }
+  return state_->gemms.Run(shape, output, x, w, y);
 }
 
 }  // namespace haypile
